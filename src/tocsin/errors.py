@@ -1,0 +1,137 @@
+"""Every error Tocsin raises on purpose.
+
+TocsinError                    .hint says what to do, .retryable whether trying again can help
+├── InvalidInput               the caller's mistake: .field, .value, .allowed
+│   └── InvalidSchedule        a schedule text or one of its policies
+├── Refused                    a correct request that the present state does not allow
+│   ├── NotFound               no such schedule or launch
+│   ├── AlreadyExists          create of an id that is taken
+│   └── VersionConflict        the caller edits a version that is no longer the newest
+├── JournalError
+│   ├── Conflict               another entry holds that sequence number
+│   ├── Unknown                the entry may have landed, or may land later
+│   ├── JournalFull            no room: nothing landed, try again when there is room
+│   ├── JournalUnavailable     the engine does not answer
+│   ├── Gap                    an entry is missing: fatal
+│   └── WrongIncarnation       state and journal do not belong together: fatal
+├── StateError
+│   ├── UnknownChange          an entry of a kind this version does not know: fatal
+│   ├── StateDamaged           the state file cannot be read: it is rebuilt
+│   └── SnapshotDamaged        a snapshot's checksum does not match
+├── OfficeTaken                another process holds the office of this data directory
+└── Unreachable                the service does not answer (raised by the client)
+"""
+
+from __future__ import annotations
+
+
+class TocsinError(Exception):
+    """The root. ``str()`` is a full sentence for a person; ``hint`` is the remedy."""
+
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class InvalidInput(TocsinError):
+    """A value that cannot be accepted, with the field it stands in and what would be."""
+
+    def __init__(self, message: str, *, field: str, value: object, allowed: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        parts = [f"{self.field}: {self.message}"]
+        if self.allowed:
+            parts.append(f"allowed: {self.allowed}")
+        if self.hint:
+            parts.append(self.hint)
+        return "; ".join(parts)
+
+
+class InvalidSchedule(InvalidInput):
+    """A schedule text or policy that is refused."""
+
+
+class Refused(TocsinError):
+    """A correct request that the present state does not allow."""
+
+
+class NotFound(Refused):
+    """No such schedule or launch."""
+
+
+class AlreadyExists(Refused):
+    """A create of an id that is taken."""
+
+
+class VersionConflict(Refused):
+    """The caller edits a version that is no longer the newest."""
+
+
+class JournalError(TocsinError):
+    """Something about the journal."""
+
+
+class Conflict(JournalError):
+    """Another entry holds that sequence number."""
+
+
+class Unknown(JournalError):
+    """The entry may have landed, or may land later."""
+
+    retryable = True
+
+
+class JournalFull(JournalError):
+    """No room for the entry. It did not land."""
+
+    retryable = True
+
+
+class JournalUnavailable(JournalError):
+    """The engine does not answer."""
+
+    retryable = True
+
+
+class Gap(JournalError):
+    """An entry that must be there is missing."""
+
+
+class WrongIncarnation(JournalError):
+    """State and journal do not belong together."""
+
+
+class StateError(TocsinError):
+    """Something about the local state."""
+
+
+class UnknownChange(StateError):
+    """An entry of a kind that this version does not know."""
+
+
+class StateDamaged(StateError):
+    """The state file cannot be read."""
+
+
+class SnapshotDamaged(StateError):
+    """A snapshot's checksum does not match its content."""
+
+
+class OfficeTaken(TocsinError):
+    """Another process holds the office."""
+
+
+class Unreachable(TocsinError):
+    """The service does not answer."""
+
+    retryable = True

@@ -1,0 +1,44 @@
+"""The only place that asks the system for time.
+
+``wall_ms`` is what schedules are about and may step either way. ``elapsed_s`` counts on through suspend
+(CLOCK_BOOTTIME) and never steps: durations and authority are measured with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time as a port, so that tests and the simulation bring their own."""
+
+    def wall_ms(self) -> int:
+        """Unix milliseconds."""
+        ...
+
+    def elapsed_s(self) -> float:
+        """Seconds since some fixed moment, suspend included."""
+        ...
+
+    async def wait(self, event: asyncio.Event, timeout_s: float) -> bool:
+        """Wait for the event at most that long. True if it was set."""
+        ...
+
+
+class SystemClock:
+    """This machine's clocks."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def elapsed_s(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    async def wait(self, event: asyncio.Event, timeout_s: float) -> bool:
+        try:
+            await asyncio.wait_for(event.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True

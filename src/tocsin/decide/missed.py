@@ -1,0 +1,78 @@
+"""Occurrences that fell due while nobody was in office: at fail-over, after a restart, a suspend, a clock's step.
+
+The owner's policy decides. Nothing here walks through every missed instant: a schedule of every second that was
+away for a year costs the same as one of every day.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tocsin.decide.timeline import Plan, Slot, chosen
+from tocsin.model.ids import launch_name
+from tocsin.model.rule import Missed
+
+CATCH_UP_MAX = 1000
+"""How many missed occurrences of one schedule ``all`` launches at the most: the newest."""
+
+
+class Presence(NamedTuple):
+    """Since when the leader has been acting, and when somebody last was before."""
+
+    since_ms: int
+    absent_since_ms: int
+
+
+class CatchUp(NamedTuple):
+    """What to do about the missed occurrences of one schedule.
+
+    Instants in ``[first, keep_from)`` are given up. ``keep`` is the occurrence to launch, at its planned moment;
+    None: nothing of what was missed is launched, and ``last`` is where the timeline goes on from.
+    """
+
+    keep: Slot | None
+    keep_from_s: int
+    last_s: int
+    given_up: str
+
+
+def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> CatchUp:
+    """Apply the policy to the missed occurrences from ``first_s`` on."""
+    upto_s = (presence.since_ms - 1) // 1000
+    last_s = plan.last_instant(first_s - 1, upto_s) or first_s
+    policy = plan.rule.missed
+    if policy is Missed.SKIP:
+        return CatchUp(None, last_s + 1, last_s, "missed: nobody was in office, and the policy is 'skip'")
+    if policy is Missed.LAST:
+        kept, given_up = last_s, "missed: nobody was in office, and the policy launches only the last one"
+    else:
+        kept = _earliest_kept(plan, first_s, last_s)
+        given_up = f"missed: nobody was in office, and 'all' launches at most {CATCH_UP_MAX}"
+    return CatchUp(catch_up_slot(plan, schedule, kept, presence), kept, last_s, given_up)
+
+
+def catch_up_slot(plan: Plan, schedule: str, instant_s: int, presence: Presence) -> Slot:
+    """When a missed occurrence is launched: at once, or somewhere within the spread.
+
+    ``last`` picks a moment by the launch's name, so that thousands of schedules do not burst together. ``all``
+    shrinks the time of absence into the spread, which keeps the order.
+    """
+    at_ms = presence.since_ms
+    spread_ms = plan.rule.spread_ms
+    if spread_ms and plan.rule.missed is Missed.ALL:
+        absence_ms = max(1, presence.since_ms - presence.absent_since_ms)
+        passed_ms = min(max(0, instant_s * 1000 - presence.absent_since_ms), absence_ms)
+        at_ms += spread_ms * passed_ms // absence_ms
+    elif spread_ms:
+        at_ms += chosen("spread " + launch_name(schedule, instant_s), spread_ms)
+    return Slot(instant_s, at_ms - instant_s * 1000)
+
+
+def _earliest_kept(plan: Plan, first_s: int, last_s: int) -> int:
+    expression = plan.expression
+    if expression.count_between(first_s - 1, last_s, CATCH_UP_MAX + 1) <= CATCH_UP_MAX:
+        return first_s
+    kept = last_s
+    for _ in range(CATCH_UP_MAX - 1):
+        kept = expression.previous_unix(kept) or kept
+    return kept

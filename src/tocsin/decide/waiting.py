@@ -1,0 +1,54 @@
+"""Launches that wait: queued behind an earlier one, or for the moment of their next attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tocsin.decide.timeline import plan
+from tocsin.model import change as c
+from tocsin.model.launch import LaunchState
+
+
+class QueuedRow(NamedTuple):
+    """A queued launch whose schedule has nothing else open."""
+
+    lid: int
+    instant_s: int
+    id: str
+    resolved: str
+    zone: str
+    rule: bytes | None
+
+
+class RetryRow(NamedTuple):
+    """A launch whose next attempt is due."""
+
+    lid: int
+    attempt: int
+
+
+def decide_waiting(
+    queued: Sequence[QueuedRow], retries: Sequence[RetryRow], now_ms: int
+) -> tuple[c.AttemptsStarted, c.LaunchesEnded]:
+    """Which of them start now, and which have waited past their deadline."""
+    started = c.AttemptsStarted([], [])
+    ended = c.LaunchesEnded([], [], [], [], [], [])
+    for row in queued:
+        settled = plan(row.resolved, row.zone, row.rule)
+        deadline_ms = settled.rule.deadline_ms
+        late_ms = now_ms - settled.slot(row.id, row.instant_s).planned_ms
+        if deadline_ms and late_ms > deadline_ms:
+            ended.lids.append(row.lid)
+            ended.attempts.append(0)
+            ended.states.append(LaunchState.SKIPPED)
+            ended.reasons.append(f"deadline: it waited {late_ms / 1000:.0f} s, {deadline_ms // 1000} s are allowed")
+            ended.ended_ms.append(now_ms)
+            ended.exit_codes.append(None)
+        else:
+            started.lids.append(row.lid)
+            started.attempts.append(1)
+    for retry in retries:
+        started.lids.append(retry.lid)
+        started.attempts.append(retry.attempt + 1)
+    return started, ended

@@ -1,0 +1,42 @@
+"""An entry as bytes: one byte for the form, a checksum, then msgpack, compressed when it is large."""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+import zstandard
+
+from tocsin.errors import StateDamaged
+from tocsin.model.entry import Entry
+
+ENTRY_BYTES_MAX = 1 << 20
+_COMPRESS_FROM_BYTES = 4096
+_PLAIN, _COMPRESSED = 1, 2
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Entry)
+
+
+def encode(entry: Entry) -> bytes:
+    body = _encoder.encode(entry)
+    form = _PLAIN
+    if len(body) >= _COMPRESS_FROM_BYTES:
+        body, form = zstandard.ZstdCompressor(level=1).compress(body), _COMPRESSED
+    return bytes([form]) + zlib.crc32(body).to_bytes(4, "big") + body
+
+
+def decode(raw: bytes, seq: int) -> Entry:
+    """The entry, or an error that names it: a damaged one is never half read."""
+    body = raw[5:]
+    if len(raw) < 5 or zlib.crc32(body) != int.from_bytes(raw[1:5], "big"):
+        raise StateDamaged(f"journal entry {seq} is damaged: its checksum does not match")
+    try:
+        if raw[0] == _COMPRESSED:
+            body = zstandard.ZstdDecompressor().decompress(body, max_output_size=64 * ENTRY_BYTES_MAX)
+        elif raw[0] != _PLAIN:
+            raise StateDamaged(f"journal entry {seq} has the unknown form {raw[0]}")
+        return _decoder.decode(body)
+    except (zstandard.ZstdError, msgspec.MsgspecError) as wrong:
+        raise StateDamaged(
+            f"journal entry {seq} cannot be read: {wrong}", hint="was it written by a newer version?"
+        ) from wrong

@@ -1,0 +1,156 @@
+"""The embedded engine: a SQLite file, fsynced at every append.
+
+Calls run on one thread of their own, so that waiting for the disk holds nothing else up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import uuid
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, Unknown
+from tocsin.journal.contract import Bounds, Record
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_POLL_S = 0.25
+_PAGE = 256
+_FULL = (sqlite3.SQLITE_FULL,)
+
+
+class SqliteJournal:
+    """One journal in one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+        self._grown = asyncio.Event()
+        self._incarnation = ""
+
+    @property
+    def incarnation(self) -> str:
+        return self._incarnation
+
+    async def open(self) -> None:
+        await self._call(self._open)
+
+    async def append(self, id: bytes, raw: bytes, after: int) -> None:
+        await self._call(self._append, id, raw, after)
+        self._grown.set()
+
+    async def read(self, after: int) -> AsyncIterator[Record]:
+        while True:
+            self._grown.clear()
+            page = await self._call(self._page, after)
+            for record in page:
+                if record.seq != after + 1:
+                    raise Gap(f"journal entry {after + 1} is missing, the next one is {record.seq}")
+                after = record.seq
+                yield record
+            if not page:
+                await self._wait_for_more()
+
+    async def get(self, seq: int) -> Record | None:
+        return await self._call(self._get, seq)
+
+    async def trim(self, upto: int) -> None:
+        await self._call(self._trim, upto)
+
+    async def bounds(self) -> Bounds:
+        return await self._call(self._bounds)
+
+    async def close(self) -> None:
+        if hasattr(self, "_db"):
+            await self._call(self._db.close)
+        self._thread.shutdown(wait=True)
+
+    async def _call(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, lambda: work(*args, **kwargs))
+
+    async def _wait_for_more(self) -> None:
+        """Appends of this process wake us; those of another process are found by looking."""
+        try:
+            await asyncio.wait_for(self._grown.wait(), _POLL_S)
+        except TimeoutError:
+            return
+
+    # On the journal's own thread
+
+    def _open(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("CREATE TABLE IF NOT EXISTS entry (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, raw BLOB NOT NULL)")
+            db.execute("CREATE TABLE IF NOT EXISTS birth (incarnation TEXT NOT NULL, trimmed INTEGER NOT NULL)")
+            db.execute(
+                "INSERT INTO birth SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM birth)", (uuid.uuid4().hex,)
+            )
+            (self._incarnation,) = db.execute("SELECT incarnation FROM birth").fetchone()
+        except sqlite3.Error as wrong:
+            raise _translated(wrong, f"the journal {self._path} cannot be opened") from wrong
+        self._db = db
+
+    def _append(self, id: bytes, raw: bytes, after: int) -> None:
+        try:
+            if after != self._last():
+                raise Conflict(f"the journal is at {self._last()}, not at {after}")
+            self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (after + 1, id, raw))
+        except sqlite3.IntegrityError:
+            raise Conflict(f"another entry holds sequence number {after + 1}") from None
+        except sqlite3.Error as wrong:
+            raise _translated(wrong, "the entry could not be written") from wrong
+
+    def _page(self, after: int) -> list[Record]:
+        trimmed = self._db.execute("SELECT trimmed FROM birth").fetchone()[0]
+        if after < trimmed:
+            raise Gap(f"journal entries up to {trimmed} are no longer kept, {after + 1} was asked for")
+        found = self._db.execute("SELECT seq, id, raw FROM entry WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE))
+        return [Record(*row) for row in found]
+
+    def _get(self, seq: int) -> Record | None:
+        try:
+            found = self._db.execute("SELECT seq, id, raw FROM entry WHERE seq = ?", (seq,)).fetchone()
+        except sqlite3.Error as wrong:
+            raise _translated(wrong, "the journal cannot be read") from wrong
+        return None if found is None else Record(*found)
+
+    def _trim(self, upto: int) -> None:
+        """In one transaction with the mark, so that an empty journal still knows where it stands."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            upto = min(upto, self._last())
+            self._db.execute("DELETE FROM entry WHERE seq <= ?", (upto,))
+            self._db.execute("UPDATE birth SET trimmed = max(trimmed, ?)", (upto,))
+            self._db.execute("COMMIT")
+        except sqlite3.Error as wrong:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise _translated(wrong, "the journal could not be trimmed") from wrong
+
+    def _bounds(self) -> Bounds:
+        trimmed = self._db.execute("SELECT trimmed FROM birth").fetchone()[0]
+        return Bounds(trimmed + 1, self._last())
+
+    def _last(self) -> int:
+        found = self._db.execute("SELECT coalesce(max(seq), (SELECT trimmed FROM birth)) FROM entry").fetchone()
+        return int(found[0])
+
+
+def _translated(wrong: sqlite3.Error, what: str) -> Exception:
+    """SQLite's complaint as one of ours. What is not certain to have failed is unknown."""
+    code = getattr(wrong, "sqlite_errorcode", 0) & 0xFF
+    if code in _FULL:
+        return JournalFull(f"{what}: no room on the disk", hint="free some: it goes on by itself")
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY):
+        return JournalUnavailable(f"{what}: {wrong}")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalUnavailable(f"{what}: {wrong}", hint="the file is damaged: restore it from a backup")
+    return Unknown(f"{what}: {wrong}")

@@ -1,0 +1,12 @@
+"""What the rest of Tocsin talks about, as frozen structs that serve the journal, the API and the CLI alike.
+
+``ids``       the rules for ids, and how a launch is named
+``target``    where launches go: one struct a kind of target
+``schedule``  what a user defines, and the checks on it
+``rule``      the part of a schedule that timing decisions need, small enough to be read for every due row
+``launch``    states of a launch, and how it is shown
+``change``    what an entry can say happened
+``entry``     one journal record: a batch of changes with term, time and a unique id
+
+Times are integers inside (``_s`` unix seconds, ``_ms`` unix milliseconds) and RFC 3339 in UTC outside.
+"""

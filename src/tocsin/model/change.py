@@ -1,0 +1,242 @@
+"""What an entry can say happened.
+
+Changes that come in herds are columns, not rows: five thousand starts are a few lists of integers, written and
+applied in a few statements. Schedules and launches are referred to by the numbers that ``apply`` gave them
+(``sid``, ``lid``), which are the same on every replica.
+
+Decisions (the leader's own) come first in an entry: they were made on exactly the state that the entry is
+appended to, so they hold without another look. Commands (a caller's) come after them and are judged by ``apply``,
+which refuses the ones that no longer fit, in the same way on every replica.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tocsin.model.schedule import Schedule
+
+
+class _Change(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="change"):
+    """All changes share one wire form: an array that starts with the change's name."""
+
+
+# Office
+
+
+class TookOffice(_Change, frozen=True):
+    """A replica became leader. What fell due before this moment and was not started has been missed."""
+
+    term: int
+    replica: str
+
+
+class Renewed(_Change, frozen=True):
+    """The leader is still there."""
+
+
+class Resigned(_Change, frozen=True):
+    """The leader leaves office of its own will: nobody needs to wait."""
+
+
+class Returned(_Change, frozen=True):
+    """The leader was not able to act (suspend, stall, a clock stepped forward) since that moment."""
+
+    absent_since_ms: int
+
+
+# Decisions about occurrences: each also says where the schedule's due row goes.
+# An instant of None: there is no next occurrence. at = instant + delay.
+
+
+class LaunchesStarted(_Change, frozen=True):
+    """These occurrences start now, and each schedule's next instant is this: in one entry, never apart."""
+
+    sids: list[int]
+    versions: list[int]
+    instants_s: list[int]
+    next_instants_s: list[int | None]
+    next_delays_ms: list[int] | None
+    """None when there is no delay anywhere, which is the rule in a herd."""
+    planned_ms: list[int | None] | None
+    """Where jitter or catching up planned another moment than the instant itself."""
+
+
+class LaunchesQueued(_Change, frozen=True):
+    """These occurrences wait for an earlier launch of their schedule to end."""
+
+    sids: list[int]
+    versions: list[int]
+    instants_s: list[int]
+    next_instants_s: list[int | None]
+    next_delays_ms: list[int]
+    reasons: list[str]
+
+
+class LaunchesSkipped(_Change, frozen=True):
+    """These occurrences will not be launched, and why."""
+
+    sids: list[int]
+    versions: list[int]
+    instants_s: list[int]
+    next_instants_s: list[int | None]
+    next_delays_ms: list[int]
+    reasons: list[str]
+
+
+class OccurrencesMissed(_Change, frozen=True):
+    """All occurrences of a schedule from one instant up to, not including, another were missed and stay so."""
+
+    sids: list[int]
+    versions: list[int]
+    from_s: list[int]
+    before_s: list[int]
+    reasons: list[str]
+
+
+class DueMoved(_Change, frozen=True):
+    """Nothing starts yet: the due row goes elsewhere (catching up is spread, or there was nothing to launch)."""
+
+    sids: list[int]
+    next_instants_s: list[int | None]
+    next_delays_ms: list[int]
+
+
+# Decisions about launches that exist
+
+
+class AttemptsStarted(_Change, frozen=True):
+    """A queued launch starts, a failed one is tried again, a doubtful one is called again."""
+
+    lids: list[int]
+    attempts: list[int]
+
+
+class CancelsOrdered(_Change, frozen=True):
+    """These open launches make room for a newer occurrence."""
+
+    lids: list[int]
+    reasons: list[str]
+
+
+class LaunchesAccepted(_Change, frozen=True):
+    """The target took these; they run."""
+
+    lids: list[int]
+    attempts: list[int]
+
+
+class LaunchesSucceeded(_Change, frozen=True):
+    """These ended well. ``ended_ms`` and ``exit_codes`` are None where no target reported any."""
+
+    lids: list[int]
+    attempts: list[int]
+    ended_ms: list[int] | None
+    exit_codes: list[int | None] | None
+
+
+class LaunchesEnded(_Change, frozen=True):
+    """These ended otherwise: failed, skipped, cancelled or in doubt."""
+
+    lids: list[int]
+    attempts: list[int]
+    states: list[int]
+    reasons: list[str]
+    ended_ms: list[int]
+    exit_codes: list[int | None]
+
+
+class AttemptsFailed(_Change, frozen=True):
+    """An attempt ended badly and another one is due at ``retry_at_ms``."""
+
+    lids: list[int]
+    attempts: list[int]
+    reasons: list[str]
+    ended_ms: list[int]
+    exit_codes: list[int | None]
+    retry_at_ms: list[int]
+
+
+class HistoryForgotten(_Change, frozen=True):
+    """Closed launches, and records of what was missed, that are too old or too many."""
+
+    lids: list[int]
+    before_ms: int
+
+
+# Commands
+
+
+class SchedulePut(_Change, frozen=True):
+    """Create or replace a schedule.
+
+    ``expect``: None accepts anything, 0 demands that the id is free, n demands version n. The first instant was
+    computed by the proposer at the entry's time; it is used only if the edit touches the timing at all.
+    """
+
+    schedule: Schedule
+    resolved: str
+    expect: int | None
+    first_instant_s: int | None
+    first_delay_ms: int
+    actor: str = ""
+
+
+class ScheduleDeleted(_Change, frozen=True):
+    id: str
+    expect: int | None
+    actor: str = ""
+
+
+class ScheduleSwitched(_Change, frozen=True):
+    """Paused or resumed. A resumed schedule's next instant was computed by the proposer."""
+
+    id: str
+    enabled: bool
+    expect: int | None
+    note: str
+    first_instant_s: int | None
+    first_delay_ms: int
+    actor: str = ""
+
+
+class LaunchRequested(_Change, frozen=True):
+    """A person wants this schedule launched now."""
+
+    id: str
+    instant_s: int
+    actor: str = ""
+
+
+class CancelRequested(_Change, frozen=True):
+    """A person wants this launch stopped."""
+
+    schedule: str
+    instant_s: int
+    manual: bool
+    reason: str
+    actor: str = ""
+
+
+Change = (
+    TookOffice
+    | Renewed
+    | Resigned
+    | Returned
+    | LaunchesStarted
+    | LaunchesQueued
+    | LaunchesSkipped
+    | OccurrencesMissed
+    | DueMoved
+    | AttemptsStarted
+    | CancelsOrdered
+    | LaunchesAccepted
+    | LaunchesSucceeded
+    | LaunchesEnded
+    | AttemptsFailed
+    | HistoryForgotten
+    | SchedulePut
+    | ScheduleDeleted
+    | ScheduleSwitched
+    | LaunchRequested
+    | CancelRequested
+)

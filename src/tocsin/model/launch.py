@@ -1,0 +1,64 @@
+"""The states of a launch, and how a launch is shown."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+
+import msgspec
+
+
+class LaunchState(enum.IntEnum):
+    """Numbers below ``CLOSED_FROM`` are open: something is still to happen."""
+
+    STARTED = 1
+    """In the journal; being handed to its target."""
+    RUNNING = 2
+    """The target accepted it; the outcome comes later."""
+    RETRYING = 3
+    """An attempt failed; the next one waits for its moment."""
+    QUEUED = 4
+    """Waits for an earlier launch of the same schedule to end."""
+    SUCCEEDED = 10
+    FAILED = 11
+    SKIPPED = 12
+    CANCELLED = 13
+    IN_DOUBT = 14
+
+
+CLOSED_FROM = 10
+
+
+class LaunchKind(enum.IntEnum):
+    """Why there is a launch."""
+
+    SCHEDULED = 0
+    MANUAL = 1
+
+
+class LaunchView(msgspec.Struct, frozen=True, kw_only=True):
+    """A launch as it is read back."""
+
+    name: str
+    schedule: str
+    scheduled_at: datetime
+    state: str
+    reason: str
+    attempt: int
+    term: int
+    replica: str
+    version: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    lateness_ms: int | None
+    retry_at: datetime | None = None
+
+
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that was not the last one."""
+
+    attempt: int
+    ended_at: datetime
+    reason: str
+    exit_code: int | None

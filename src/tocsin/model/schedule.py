@@ -1,0 +1,206 @@
+"""What a user defines. The same names stand in YAML files, in the API and in the CLI's ``--json``.
+
+``decode`` takes what a user wrote and either returns a checked ``Schedule`` or raises an error that names the
+field, the value and what is allowed. Nothing unchecked ever reaches the journal.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from tocsin.cron import Expression, parse_duration
+from tocsin.errors import InvalidInput, InvalidSchedule
+from tocsin.model.ids import check_id
+from tocsin.model.rule import Missed, Overlap, Rule
+from tocsin.model.target import HttpTarget, TargetSpec
+
+PAYLOAD_BYTES_MAX = 64 * 1024
+DESCRIPTION_LENGTH_MAX = 2000
+LABELS_MAX = 32
+RETRY_LIMIT_MAX = 1000
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
+
+
+class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How often, and how far apart, a failed launch is tried again. The wait doubles each time."""
+
+    limit: int = 0
+    backoff: str = "1s"
+    max_backoff: str = "5m"
+    jitter: float = 0.1
+
+    def check(self) -> None:
+        if not 0 <= self.limit <= RETRY_LIMIT_MAX:
+            raise InvalidSchedule(
+                f"{self.limit} is out of range",
+                field="retry.limit",
+                value=self.limit,
+                allowed=f"0 to {RETRY_LIMIT_MAX}",
+            )
+        if not 0 <= self.jitter <= 1:
+            raise InvalidSchedule(
+                f"{self.jitter} is out of range", field="retry.jitter", value=self.jitter, allowed="0 to 1"
+            )
+        parse_duration(self.backoff, field="retry.backoff")
+        parse_duration(self.max_backoff, field="retry.max_backoff")
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A schedule as its owner wrote it."""
+
+    id: str
+    cron: str
+    target: TargetSpec
+    timezone: str = "UTC"
+    payload: Any = None
+    on_doubt: Literal["skip", "relaunch"] = "skip"
+    missed: Literal["skip", "last", "all"] = "last"
+    catch_up_spread: str | None = None
+    deadline: str | None = None
+    overlap: Literal["allow", "forbid", "replace", "queue"] = "allow"
+    retry: Retry | None = None
+    timeout: str | None = None
+    jitter: str | None = None
+    enabled: bool = True
+    labels: dict[str, str] = {}
+    description: str = ""
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def expression(self, anchor: datetime | None = None) -> Expression:
+        """The schedule text, parsed; ``?`` and ``~`` settled by this schedule's id."""
+        return Expression.parse(self.cron, timezone=self.timezone, identity=self.id, anchor=anchor)
+
+    def rule(self) -> Rule:
+        """The policies that timing decisions need, in numbers."""
+        return Rule(
+            missed=Missed[self.missed.upper()],
+            overlap=Overlap[self.overlap.upper()],
+            spread_ms=_milliseconds(self.catch_up_spread, "catch_up_spread"),
+            deadline_ms=_milliseconds(self.deadline, "deadline"),
+            jitter_ms=_milliseconds(self.jitter, "jitter"),
+            start_ms=_instant_ms(self.start),
+            end_ms=_instant_ms(self.end),
+        )
+
+
+class ScheduleView(Schedule, frozen=True, kw_only=True, omit_defaults=False):
+    """A schedule as it is read back."""
+
+    version: int
+    resolved: str
+    next: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    note: str = ""
+
+
+def decode(raw: bytes) -> Schedule:
+    """A checked schedule out of JSON."""
+    return check(decode_unchecked(raw))
+
+
+def decode_unchecked(raw: bytes) -> Schedule:
+    """A schedule out of JSON, of the right types, its values not yet looked at."""
+    try:
+        return msgspec.json.decode(raw, type=Schedule)
+    except msgspec.ValidationError as wrong:
+        raise invalid_field(wrong) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+        raise InvalidInput(f"this is not JSON: {wrong}", field="body", value="", allowed="a JSON object") from None
+
+
+def convert(value: object) -> Schedule:
+    """A checked schedule out of what YAML, TOML or JSON gave."""
+    try:
+        return check(msgspec.convert(value, Schedule))
+    except msgspec.ValidationError as wrong:
+        raise invalid_field(wrong) from None
+
+
+def check(schedule: Schedule) -> Schedule:
+    """The same schedule, or an error that names the field."""
+    check_id(schedule.id)
+    schedule.target.check()
+    if isinstance(schedule.target, HttpTarget):
+        parse_duration(schedule.target.timeout, field="target.timeout")
+    if schedule.retry is not None:
+        schedule.retry.check()
+    if schedule.timeout is not None:
+        parse_duration(schedule.timeout, field="timeout")
+    _check_window(schedule)
+    schedule.rule()
+    schedule.expression()
+    _check_labels(schedule.labels)
+    _check_size(schedule)
+    return schedule
+
+
+def _check_window(schedule: Schedule) -> None:
+    for field, moment in (("start", schedule.start), ("end", schedule.end)):
+        if moment is not None and moment.tzinfo is None:
+            raise InvalidSchedule(
+                "the moment has no offset", field=field, value=moment.isoformat(), allowed="2026-01-31T09:00:00Z"
+            )
+    if schedule.start is not None and schedule.end is not None and schedule.end <= schedule.start:
+        raise InvalidSchedule("the end is not after the start", field="end", value=schedule.end.isoformat())
+
+
+def _check_labels(labels: dict[str, str]) -> None:
+    if len(labels) > LABELS_MAX:
+        raise InvalidSchedule(
+            f"{len(labels)} labels are too many", field="labels", value=len(labels), allowed=f"up to {LABELS_MAX}"
+        )
+    for key, value in labels.items():
+        if not _LABEL.fullmatch(key) or len(value) > 200 or not value.isprintable():
+            raise InvalidSchedule(
+                f"the label {key!r}={value[:40]!r} cannot be kept",
+                field=f"labels.{key[:64]}",
+                value=value,
+                allowed="a key of up to 63 of A-Z a-z 0-9 . _ / -, a printable value of up to 200 characters",
+            )
+
+
+def _check_size(schedule: Schedule) -> None:
+    try:
+        size = len(msgspec.json.encode(schedule.payload))
+    except (TypeError, ValueError) as wrong:
+        raise InvalidInput(str(wrong), field="payload", value="(not shown)", allowed="JSON") from None
+    if size > PAYLOAD_BYTES_MAX:
+        raise InvalidInput(
+            f"{size} bytes are too many",
+            field="payload",
+            value=size,
+            allowed=f"up to {PAYLOAD_BYTES_MAX} bytes of JSON",
+            hint="put the data where the target can fetch it and pass a reference",
+        )
+    if len(schedule.description) > DESCRIPTION_LENGTH_MAX:
+        raise InvalidInput(
+            f"{len(schedule.description)} characters are too many",
+            field="description",
+            value=len(schedule.description),
+            allowed=f"up to {DESCRIPTION_LENGTH_MAX}",
+        )
+
+
+def invalid_field(wrong: msgspec.ValidationError) -> InvalidInput:
+    """msgspec's message, taken apart into field and complaint."""
+    message = str(wrong)
+    complaint, _, path = message.partition(" - at `$")
+    field = path.rstrip("`").lstrip(".") or "schedule"
+    found = re.search(r"unknown field `([^`]+)`", complaint)
+    if found is not None:
+        field, complaint = ".".join(filter(None, [path.rstrip("`").lstrip("."), found[1]])), "there is no such field"
+    return InvalidInput(complaint.replace("Object", "it"), field=field, value="")
+
+
+def _milliseconds(text: str | None, field: str) -> int:
+    return 0 if text is None else parse_duration(text, field=field) * 1000
+
+
+def _instant_ms(moment: datetime | None) -> int:
+    return 0 if moment is None else int(moment.astimezone(UTC).timestamp() * 1000)

@@ -1,0 +1,120 @@
+"""Where launches go. One struct a kind; ``kind`` tells them apart in JSON.
+
+Secrets are references (``env:NAME`` or ``file:/path``): the value is read at the call and never stored or shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tocsin.errors import InvalidInput
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
+
+
+class ExecLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Optional ceilings for one command and its children, each process on its own."""
+
+    memory_mb: int | None = None
+    cpu_seconds: int | None = None
+
+
+class ExecTarget(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="exec"
+):
+    """A command on the machine of the leader: ``argv``, or a ``shell`` line for ``/bin/sh -c``."""
+
+    argv: tuple[str, ...] | None = None
+    shell: str | None = None
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    user: str | None = None
+    limits: ExecLimits = ExecLimits()
+
+    def check(self) -> None:
+        if (self.argv is None) == (self.shell is None):
+            raise _invalid("target", "exec needs exactly one of argv and shell", msgspec.to_builtins(self))
+        if self.argv is not None and (not self.argv or not self.argv[0]):
+            raise _invalid("target.argv", "the command is empty", list(self.argv), allowed="at least one word")
+        if self.shell is not None and not self.shell.strip():
+            raise _invalid("target.shell", "the shell line is empty", self.shell)
+        texts = [*(self.argv or ()), self.shell or "", self.cwd or "", *self.env.values()]
+        if any("\0" in text for text in texts):
+            raise _invalid("target", "a NUL character cannot be passed to a command", "\\0")
+        for name in self.env:
+            if not name or "=" in name or "\0" in name:
+                raise _invalid("target.env", f"{name!r} is not a variable name", name)
+        if self.cwd is not None and not self.cwd.startswith("/"):
+            raise _invalid("target.cwd", "the working directory must be absolute", self.cwd, allowed="/...")
+        for field in ("memory_mb", "cpu_seconds"):
+            limit = getattr(self.limits, field)
+            if limit is not None and not 1 <= limit <= 2**30:
+                raise _invalid(f"target.limits.{field}", f"{limit} is out of range", limit, allowed="1 or more")
+
+
+class HttpTarget(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="http"
+):
+    """An HTTP call. Without ``body`` it carries the event ``{id, generated_at, schedule_id, payload}``.
+
+    ``idempotent`` is the owner's word that the receiver deduplicates by ``Idempotency-Key`` (the launch's name).
+    """
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    body: str | None = None
+    success: tuple[str, ...] = ("2xx",)
+    timeout: str = "30s"
+    secret: str | None = None
+    idempotent: bool = False
+
+    def check(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise _invalid("target.url", f"{self.url!r} is not an address", self.url, allowed="http(s)://host/...")
+        if self.method not in _METHODS:
+            raise _invalid(
+                "target.method", f"{self.method!r} is not a method", self.method, allowed=", ".join(_METHODS)
+            )
+        for name, value in self.headers.items():
+            if not _HEADER.fullmatch(name) or any(c in value for c in "\r\n\0"):
+                raise _invalid("target.headers", f"{name!r} is not a header that can be sent", name)
+        for code in self.success:
+            if not re.fullmatch(r"[1-5]xx|[1-5][0-9][0-9]", code):
+                raise _invalid("target.success", f"{code!r} is not a status", code, allowed="204 or 2xx")
+        if self.secret is not None and not re.fullmatch(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)", self.secret):
+            raise InvalidInput(
+                "a secret is a reference, never the value itself",
+                field="target.secret",
+                value="(not shown)",
+                allowed="env:NAME or file:/path",
+            )
+
+
+class NullTarget(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="null"
+):
+    """Does nothing and succeeds: for rehearsing a schedule, and for measuring everything but the target."""
+
+    def check(self) -> None:
+        """There is nothing to get wrong."""
+
+
+TargetSpec = ExecTarget | HttpTarget | NullTarget
+
+KINDS: Sequence[str] = ("exec", "http", "null")
+
+
+def kind_of(spec: TargetSpec) -> str:
+    """``exec``, ``http``, ..."""
+    return str(spec.__struct_config__.tag)
+
+
+def _invalid(field: str, message: str, value: object, *, allowed: str = "") -> InvalidInput:
+    return InvalidInput(message, field=field, value=value, allowed=allowed)

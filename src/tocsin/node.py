@@ -1,0 +1,67 @@
+"""The composition root: the only file that names concrete engines."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+from tocsin.clock import SystemClock
+from tocsin.config import Settings
+from tocsin.cron import parse_duration
+from tocsin.decide.retention import Retention
+from tocsin.errors import InvalidInput
+from tocsin.journal.contract import Journal
+from tocsin.journal.sqlite import SqliteJournal
+from tocsin.observe.metrics import Metrics
+from tocsin.replica.office import LockedOffice
+from tocsin.replica.replica import Paths, Replica
+from tocsin.targets.registry import build_targets
+
+
+def compose(settings: Settings) -> Replica:
+    """A replica with the engines that the settings ask for. Nothing runs yet."""
+    _check_loopback(settings)
+    paths = Paths(settings.data.absolute())
+    return Replica(
+        name=settings.replica_name(),
+        paths=paths,
+        journal=_journal(settings.journal_url()),
+        office=LockedOffice(paths.lock),
+        targets=build_targets(paths.data / "exec"),
+        clock=SystemClock(),
+        metrics=Metrics(),
+        retention=Retention.parse(settings.history_age, settings.history_each, settings.history_total),
+        snapshot_interval_s=parse_duration(settings.snapshot_interval, field="snapshot_interval"),
+    )
+
+
+def _journal(url: str) -> Journal:
+    scheme, found, rest = url.partition("://")
+    if found and scheme == "sqlite" and rest.startswith("/"):
+        path = rest[1:] if rest.startswith("//") else rest[1:]
+        return SqliteJournal(Path(path).absolute())
+    raise InvalidInput(
+        f"{url!r} is not the URL of a journal",
+        field="journal",
+        value=url,
+        allowed="sqlite:///relative/path or sqlite:////absolute/path",
+    )
+
+
+def _check_loopback(settings: Settings) -> None:
+    """There is no access control yet, so nobody but this machine may reach it."""
+    host, _ = settings.address()
+    if host == "localhost":
+        return
+    try:
+        if ipaddress.ip_address(host).is_loopback:
+            return
+    except ValueError:
+        pass
+    raise InvalidInput(
+        f"{host!r} is not a loopback address",
+        field="listen",
+        value=settings.listen,
+        allowed="127.0.0.1:PORT, [::1]:PORT or localhost:PORT",
+        hint="access from other machines needs access control, which this version does not have",
+    )

@@ -1,0 +1,176 @@
+"""Orders go to their targets, outcomes come back. Only while in office, and only what the journal has heard of.
+
+What is held here is what is going on right now. When the process dies nothing of it is needed: the journal knows
+which launches are open, and the next leader concludes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+import msgspec
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.replica.flight import Flight
+from tocsin.replica.office import Office
+from tocsin.targets.contract import BatchTarget, Outcome, Target, Verdict
+
+log = structlog.get_logger()
+
+CALLS_AT_ONCE = 256
+"""Calls of one kind of target that are being made at the same time. What runs after it was accepted is not counted."""
+_NOT_IN_OFFICE = Outcome(Verdict.NOT_STARTED, reason="this replica was no longer in office")
+
+
+class Reports(msgspec.Struct):
+    """What came back since the last look."""
+
+    accepted: dict[int, Flight] = msgspec.field(default_factory=dict)
+    ended: list[tuple[Flight, Outcome]] = msgspec.field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.accepted or self.ended)
+
+
+class Launcher:
+    """Hands flights over and gathers how they ended."""
+
+    def __init__(
+        self, targets: Mapping[str, Target], office: Office, clock: Clock, wake: Callable[[], None]
+    ) -> None:
+        self.targets = self._targets = dict(targets)
+        self._office = office
+        self._clock = clock
+        self._wake = wake
+        self._reports = Reports()
+        self._flying: dict[int, Flight] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._slots: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(CALLS_AT_ONCE))
+        self.calls = 0
+        """Flights handed over that no target has answered yet."""
+
+    def target(self, kind: str) -> Target:
+        return self._targets[kind]
+
+    def hand_over(self, flights: Sequence[Flight]) -> None:
+        """Make the calls. Returns at once."""
+        batches: dict[str, list[Flight]] = {}
+        for flight in flights:
+            if isinstance(self._targets[flight.kind], BatchTarget):
+                batches.setdefault(flight.kind, []).append(flight)
+            else:
+                self._fly(flight, self._launch(flight))
+        for kind, batch in batches.items():
+            self.calls += len(batch)
+            self._spawn(self._launch_batch(kind, batch))
+
+    def adopt(self, flight: Flight) -> None:
+        """It runs already: wait for its end."""
+        self._fly(flight, self._follow(flight))
+
+    def cancel(self, lid: int, reason: str) -> None:
+        """Stop it, wherever it is on its way. It then ends as cancelled, unless it was faster."""
+        flight = self._flying.get(lid)
+        if flight is not None:
+            flight.cancel = reason
+            self._spawn(self._targets[flight.kind].cancel(flight.order))
+
+    def report(self, flight: Flight, outcome: Outcome) -> None:
+        """An attempt ended."""
+        self._reports.accepted.pop(flight.lid, None)
+        self._reports.ended.append((flight, outcome))
+        self._wake()
+
+    def take(self) -> Reports:
+        """Everything that came back since the last time."""
+        reports, self._reports = self._reports, Reports()
+        return reports
+
+    def give_back(self, reports: Reports) -> None:
+        """They could not be written down: keep them for the next time."""
+        newer = self._reports
+        self._reports = Reports({**reports.accepted, **newer.accepted}, [*reports.ended, *newer.ended])
+        for flight, _ in newer.ended:
+            self._reports.accepted.pop(flight.lid, None)
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._reports)
+
+    async def drain(self, grace_s: float) -> None:
+        """Give calls that are being made a moment to end, then let go. What runs elsewhere runs on."""
+        calls = [task for task in self._tasks if task.get_name() == "call"]
+        if calls:
+            await asyncio.wait(calls, timeout=grace_s)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _fly(self, flight: Flight, work: Coroutine[None, None, None]) -> None:
+        self._flying[flight.lid] = flight
+        self._spawn(work)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._landed)
+
+    def _landed(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            # A target never raises for what can go wrong with a call, so this is a defect: say so, loudly.
+            log.error("a target broke its contract", exc_info=task.exception())
+
+    async def _launch(self, flight: Flight) -> None:
+        self.calls += 1
+        name_this_task("call")
+        try:
+            async with self._slots[flight.kind]:
+                outcome = await self._call(flight)
+        finally:
+            self.calls -= 1
+            name_this_task("watch")
+        await self._conclude(flight, outcome)
+
+    async def _call(self, flight: Flight) -> Outcome:
+        if flight.cancel is not None:
+            return Outcome(Verdict.CANCELLED, reason=flight.cancel)
+        if not self._office.holds():
+            return _NOT_IN_OFFICE
+        return await self._targets[flight.kind].launch(flight.order)
+
+    async def _follow(self, flight: Flight) -> None:
+        await self._conclude(flight, Outcome(Verdict.ACCEPTED))
+
+    async def _conclude(self, flight: Flight, outcome: Outcome) -> None:
+        if outcome.verdict is Verdict.ACCEPTED:
+            self._reports.accepted[flight.lid] = flight
+            self._wake()
+            if flight.cancel is not None:
+                await self._targets[flight.kind].cancel(flight.order)
+            outcome = await self._targets[flight.kind].watch(flight.order)
+        self._flying.pop(flight.lid, None)
+        self.report(flight, outcome)
+
+    async def _launch_batch(self, kind: str, flights: list[Flight]) -> None:
+        name_this_task("call")
+        target = self._targets[kind]
+        assert isinstance(target, BatchTarget)
+        try:
+            if self._office.holds():
+                outcomes = await target.launch_batch([flight.order for flight in flights])
+            else:
+                outcomes = [_NOT_IN_OFFICE] * len(flights)
+        finally:
+            self.calls -= len(flights)
+        self._reports.ended.extend(zip(flights, outcomes, strict=True))
+        self._wake()
+
+
+def name_this_task(name: str) -> None:
+    task = asyncio.current_task()
+    if task is not None:
+        task.set_name(name)

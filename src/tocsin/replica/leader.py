@@ -1,0 +1,305 @@
+"""The loop that drives everything: read this first.
+
+One turn: see what is due, gather what came back and what callers want, write it all as one entry, and only then act
+on it. Decisions come first in the entry, because they were made on exactly the state that it is appended to;
+callers' commands come last and are judged when they are applied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.decide.retention import Retention
+from tocsin.errors import JournalError, Refused, TocsinError
+from tocsin.model import change as c
+from tocsin.model.command import Command
+from tocsin.model.launch import LaunchState
+from tocsin.observe.metrics import Metrics
+from tocsin.replica import tally
+from tocsin.replica.conclusion import conclude
+from tocsin.replica.flight import flight_of_row, flights_of_starts
+from tocsin.replica.launcher import Launcher, Reports
+from tocsin.replica.office import Office
+from tocsin.replica.outcomes import changes_of
+from tocsin.replica.prepare import prepare
+from tocsin.replica.proposer import Proposer
+from tocsin.replica.scheduler import Agenda, agenda
+from tocsin.state import queries
+from tocsin.state.store import Store
+
+log = structlog.get_logger()
+
+DUE_AT_ONCE = 5_000
+CALLS_OUTSTANDING_MAX = 20_000
+"""Nothing new is started while so many calls wait for an answer: a herd must not fill the memory."""
+COMMANDS_AT_ONCE = 2_000
+COMMAND_BYTES_AT_ONCE = 512 * 1024
+HEARTBEAT_S = 1.0
+ABSENCE_MS = 5_000
+"""A turn that comes so much later than planned means that nobody was able to act: suspend, stall, a clock's step."""
+RETENTION_EVERY_S = 60.0
+FORGOTTEN_AT_ONCE = 10_000
+
+
+class Tick(NamedTuple):
+    """What one turn did."""
+
+    started: int = 0
+    skipped: int = 0
+    ended: int = 0
+    commands: int = 0
+    next_ms: int | None = None
+    more: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"{count} {word}" for word, count in zip(self._fields[:4], self[:4], strict=True) if count]
+        return ", ".join(parts) or "nothing to do"
+
+
+class _Wish(NamedTuple):
+    """A command that waits for its entry."""
+
+    command: Command
+    answer: asyncio.Future[Any]
+    size: int
+
+
+class Leader:
+    """One term in office."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        store: Store,
+        office: Office,
+        proposer: Proposer,
+        launcher: Launcher,
+        clock: Clock,
+        metrics: Metrics,
+        retention: Retention,
+        on_state: Callable[..., Awaitable[Any]],
+        wake: asyncio.Event,
+    ) -> None:
+        self._name = name
+        self._store = store
+        self._office = office
+        self._proposer = proposer
+        self._launcher = launcher
+        self._clock = clock
+        self._metrics = metrics
+        self._retention = retention
+        self._on_state = on_state
+        self._wake = wake
+        self._wishes: list[_Wish] = []
+        self._stopping = False
+        self._term = 0
+        self._alive_ms = 0
+        self._retained_s = clock.elapsed_s()
+        self._retained_lid = 0
+        self.ready = asyncio.Event()
+
+    # What others may ask of it
+
+    async def propose(self, command: Command) -> Any:
+        """Carry out a command. Returns when it is durable and applied; raises if it was refused."""
+        if self._stopping:
+            raise TocsinError("the service is stopping", hint="try again in a moment")
+        answer = asyncio.get_running_loop().create_future()
+        self._wishes.append(_Wish(command, answer, len(msgspec.msgpack.encode(command))))
+        self._wake.set()
+        return await answer
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+
+    # Its life
+
+    async def run(self) -> None:
+        await self._take_office()
+        await self._conclude_open_launches()
+        self.ready.set()
+        while not self._stopping:
+            tick = await self.turn()
+            if tick.more:
+                continue
+            await self._sleep(tick.next_ms)
+        await self._resign()
+
+    async def turn(self) -> Tick:
+        """One turn of the loop."""
+        now_ms = self._clock.wall_ms()
+        if await self._noticed_absence(now_ms):
+            return Tick(more=True)
+        plan: Agenda = await self._on_state(agenda, self._store, now_ms, self._capacity())
+        reports = self._launcher.take()
+        wishes = self._take_wishes()
+        commands = await self._on_state(self._prepare, wishes, now_ms)
+        forgotten = await self._forgettable(now_ms)
+        decided = [*plan.changes(), *forgotten]
+        changes = [*decided, *changes_of(reports, self._launcher.targets, now_ms), *commands]
+        if changes:
+            try:
+                results = await self._proposer.commit(changes, self._term, now_ms)
+            except JournalError as refused:
+                return await self._not_written(refused, reports, wishes)
+            await self._act(plan, changes, results, now_ms)
+            self._answer(wishes, results[len(changes) - len(commands) :])
+            tally.count(self._metrics, plan, reports, self._launcher.targets, now_ms)
+        return await self._summary(plan, reports, wishes)
+
+    async def _take_office(self) -> None:
+        now_ms = self._alive_ms = self._clock.wall_ms()
+        self._term = self._store.meta.term + 1
+        while True:
+            try:
+                await self._proposer.commit([c.TookOffice(self._term, self._name)], self._term, now_ms)
+                break
+            except JournalError as refused:
+                if not refused.retryable:
+                    raise
+                log.warning("cannot take office yet", reason=str(refused))
+                await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
+                now_ms = self._alive_ms = self._clock.wall_ms()
+        log.info("took office", term=self._term, replica=self._name)
+
+    async def _conclude_open_launches(self) -> None:
+        rows = await self._on_state(queries.handed_over, self._store.db)
+        flights = [flight_of_row(row, self._term) for row in rows]
+        await conclude(flights, self._launcher, self._metrics)
+        for flight in flights:
+            if flight.cancel is not None:
+                self._launcher.cancel(flight.lid, flight.cancel)
+
+    async def _noticed_absence(self, now_ms: int) -> bool:
+        """Was there a time in which nobody acted? Then the journal hears of it before anything is decided."""
+        since_ms, self._alive_ms = self._alive_ms, now_ms
+        if now_ms - since_ms < ABSENCE_MS + HEARTBEAT_S * 1000:
+            return False
+        log.warning("nobody was able to act", seconds=round((now_ms - since_ms) / 1000, 1))
+        self._metrics.absences.inc()
+        try:
+            await self._proposer.commit([c.Returned(since_ms)], self._term, now_ms)
+        except JournalError as refused:
+            self._alive_ms = since_ms
+            await self._not_written(refused, Reports(), [])
+        return True
+
+    async def _act(self, plan: Agenda, changes: list[c.Change], results: list[Any], now_ms: int) -> None:
+        """The entry is durable: only now do targets hear of it."""
+        lids: list[int] = list(plan.attempts.lids)
+        for change, result in zip(changes, results, strict=True):
+            if isinstance(change, c.LaunchesStarted):
+                rows = plan.decision.started_rows
+                self._launcher.hand_over(flights_of_starts(rows, result, self._term, now_ms))
+            elif isinstance(change, c.CancelsOrdered):
+                for lid, reason in zip(change.lids, change.reasons, strict=True):
+                    self._launcher.cancel(lid, reason)
+            elif isinstance(change, c.CancelRequested) and isinstance(result, int):
+                self._launcher.cancel(result, change.reason)
+            elif isinstance(change, c.LaunchRequested) and isinstance(result, int):
+                lids.append(result)
+        if lids:
+            rows = await self._on_state(queries.orders, self._store.db, lids)
+            started = [flight_of_row(row, self._term) for row in rows if row.state == LaunchState.STARTED]
+            self._launcher.hand_over(started)
+
+    async def _not_written(self, refused: JournalError, reports: Reports, wishes: list[_Wish]) -> Tick:
+        """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
+        if not refused.retryable:
+            raise refused
+        self._launcher.give_back(reports)
+        for wish in wishes:
+            _settle(wish.answer, refused)
+        log.error("nothing can be written down, so nothing is launched", reason=str(refused))
+        await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
+        return Tick(more=not self._stopping)
+
+    async def _resign(self) -> None:
+        """Write down what is known, and let somebody else take over at once."""
+        await self._launcher.drain(grace_s=10.0)
+        now_ms = self._clock.wall_ms()
+        reports = self._launcher.take()
+        changes = [*changes_of(reports, self._launcher.targets, now_ms), c.Resigned()]
+        try:
+            await self._proposer.commit(changes, self._term, now_ms)
+        except JournalError as refused:
+            log.warning("left office without a word", reason=str(refused))
+        for wish in self._wishes:
+            _settle(wish.answer, TocsinError("the service is stopping", hint="try again in a moment"))
+
+    # Small steps
+
+    def _capacity(self) -> int:
+        return max(0, min(DUE_AT_ONCE, CALLS_OUTSTANDING_MAX - self._launcher.calls))
+
+    def _take_wishes(self) -> list[_Wish]:
+        """As many as fit into one entry, in the order they came."""
+        size = count = 0
+        for wish in self._wishes[:COMMANDS_AT_ONCE]:
+            size += wish.size
+            if count and size > COMMAND_BYTES_AT_ONCE:
+                break
+            count += 1
+        taken, self._wishes = self._wishes[:count], self._wishes[count:]
+        return taken
+
+    def _prepare(self, wishes: list[_Wish], now_ms: int) -> list[c.Change]:
+        return [prepare(self._store.db, wish.command, now_ms) for wish in wishes]
+
+    def _answer(self, wishes: list[_Wish], results: list[Any]) -> None:
+        for wish, result in zip(wishes, results, strict=True):
+            _settle(wish.answer, result)
+
+    async def _forgettable(self, now_ms: int) -> list[c.Change]:
+        """Now and then, what history is to be forgotten."""
+        if self._clock.elapsed_s() - self._retained_s < RETENTION_EVERY_S:
+            return []
+        keep = self._retention
+        before_ms = now_ms - keep.age_ms
+        db = self._store.db
+        old = await self._on_state(queries.forgettable, db, before_ms, keep.total, FORGOTTEN_AT_ONCE)
+        many = await self._on_state(queries.surplus, db, self._retained_lid, keep.each, FORGOTTEN_AT_ONCE)
+        lids = sorted({*old, *many})
+        if len(lids) < FORGOTTEN_AT_ONCE:
+            # Everything up to here has been looked at: rest until the next time.
+            self._retained_s = self._clock.elapsed_s()
+            self._retained_lid = self._store.meta.next_lid - 1
+        return [c.HistoryForgotten(lids, before_ms)] if lids else []
+
+    async def _summary(self, plan: Agenda, reports: Reports, wishes: list[_Wish]) -> Tick:
+        next_ms: int | None = await self._on_state(queries.next_wake_ms, self._store.db)
+        decided = len(plan.decision.sids) + len(plan.attempts.lids)
+        overdue = next_ms is not None and next_ms <= self._clock.wall_ms() and self._capacity() > 0
+        return Tick(
+            started=decided,
+            skipped=len(plan.decision.skipped.sids),
+            ended=len(reports.ended),
+            commands=len(wishes),
+            next_ms=next_ms,
+            more=overdue or bool(self._wishes) or self._launcher.pending,
+        )
+
+    async def _sleep(self, next_ms: int | None) -> None:
+        """Until something is due, something comes back, somebody asks, or a heartbeat has passed."""
+        seconds = HEARTBEAT_S
+        if next_ms is not None and self._capacity() > 0:
+            seconds = min(seconds, max(0.0, (next_ms - self._clock.wall_ms()) / 1000))
+        await self._clock.wait(self._wake, seconds)
+        self._wake.clear()
+
+
+def _settle(answer: asyncio.Future[Any], result: object) -> None:
+    if answer.done():
+        return
+    if isinstance(result, (Refused, TocsinError)):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)

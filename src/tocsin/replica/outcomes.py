@@ -1,0 +1,92 @@
+"""What came back from the targets becomes changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tocsin.decide.outcome import Ended, Settlement, settle
+from tocsin.model import change as c
+from tocsin.model.launch import LaunchState
+from tocsin.replica.flight import Flight
+from tocsin.replica.launcher import Reports
+from tocsin.targets.contract import Outcome, Target, Verdict
+
+REASON_LENGTH_MAX = 500
+
+
+def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> list[c.Change]:
+    """One change a kind of outcome, as columns. Successes, which come in herds, take the short way."""
+    accepted = c.LaunchesAccepted([], [])
+    succeeded = c.LaunchesSucceeded([], [], [], [])
+    ended = c.LaunchesEnded([], [], [], [], [], [])
+    failed = c.AttemptsFailed([], [], [], [], [], [])
+    for flight in reports.accepted.values():
+        accepted.lids.append(flight.lid)
+        accepted.attempts.append(flight.order.attempt)
+    for flight, outcome in reports.ended:
+        if outcome.verdict is Verdict.SUCCEEDED:
+            _note_success(succeeded, flight, outcome, now_ms)
+        else:
+            settlement = settlement_of(flight, outcome, targets[flight.kind], now_ms)
+            _note_other(ended, failed, flight, outcome, settlement, now_ms)
+    return _present(accepted, succeeded, ended, failed)
+
+
+def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int) -> Settlement:
+    """The owner's policies applied to one outcome."""
+    return settle(
+        Ended(int(outcome.verdict)),
+        name=flight.order.name,
+        attempt=flight.order.attempt,
+        reason=outcome.reason[:REASON_LENGTH_MAX],
+        permanent=outcome.permanent,
+        retry=flight.retry_policy(),
+        may_repeat=flight.spec.on_doubt == "relaunch" or target.idempotent(flight.order.target),
+        cancel=flight.cancel,
+        now_ms=now_ms,
+    )
+
+
+def _note_success(succeeded: c.LaunchesSucceeded, flight: Flight, outcome: Outcome, now_ms: int) -> None:
+    assert succeeded.ended_ms is not None
+    assert succeeded.exit_codes is not None
+    succeeded.lids.append(flight.lid)
+    succeeded.attempts.append(flight.order.attempt)
+    succeeded.ended_ms.append(outcome.ended_ms or now_ms)
+    succeeded.exit_codes.append(outcome.exit_code)
+
+
+def _note_other(
+    ended: c.LaunchesEnded,
+    failed: c.AttemptsFailed,
+    flight: Flight,
+    outcome: Outcome,
+    settlement: Settlement,
+    now_ms: int,
+) -> None:
+    column: c.LaunchesEnded | c.AttemptsFailed = ended
+    if settlement.state is LaunchState.RETRYING:
+        column = failed
+        failed.retry_at_ms.append(settlement.retry_at_ms or now_ms)
+    else:
+        ended.states.append(settlement.state)
+    column.lids.append(flight.lid)
+    column.attempts.append(flight.order.attempt)
+    column.reasons.append(settlement.reason)
+    column.ended_ms.append(outcome.ended_ms or now_ms)
+    column.exit_codes.append(outcome.exit_code)
+
+
+def _present(*changes: c.LaunchesAccepted | c.LaunchesSucceeded | c.LaunchesEnded | c.AttemptsFailed) -> list[c.Change]:
+    return [_compact(change) for change in changes if change.lids]
+
+
+def _compact(change: c.Change) -> c.Change:
+    """Columns that say nothing are left out."""
+    if isinstance(change, c.LaunchesSucceeded) and _is_blank(change.exit_codes):
+        return c.LaunchesSucceeded(change.lids, change.attempts, change.ended_ms, None)
+    return change
+
+
+def _is_blank(column: Sequence[int | None] | None) -> bool:
+    return column is None or all(value is None for value in column)

@@ -1,0 +1,66 @@
+"""A caller's command becomes a change, at the time and on the state of the entry that it goes into."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime
+
+from tocsin.decide.timeline import Slot, first_slot, plan
+from tocsin.model import change as c
+from tocsin.model.command import CancelLaunch, Command, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
+from tocsin.model.ids import parse_launch_name
+from tocsin.model.rule import encode_rule
+from tocsin.state import queries
+
+
+def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
+    """The change that carries out the command, if ``apply`` finds that it still fits."""
+    match command:
+        case PutSchedule():
+            return _put(db, command, now_ms)
+        case SwitchSchedule():
+            return _switch(db, command, now_ms)
+        case DeleteSchedule():
+            return c.ScheduleDeleted(command.id, command.expect, command.actor)
+        case LaunchNow():
+            return c.LaunchRequested(command.id, now_ms // 1000, command.actor)
+        case CancelLaunch():
+            name = parse_launch_name(command.name)
+            return c.CancelRequested(name.schedule, name.instant_s, name.manual, command.reason, command.actor)
+
+
+def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.SchedulePut:
+    schedule = command.schedule
+    anchor = datetime.fromtimestamp(now_ms // 1000, UTC)
+    resolved = schedule.expression(anchor).resolved
+    first: Slot | None = None
+    if schedule.enabled:
+        settled = plan(resolved, schedule.timezone, encode_rule(schedule.rule()))
+        first = first_slot(settled, schedule.id, now_ms // 1000, queries.launched_upto_s(db, schedule.id))
+    return c.SchedulePut(
+        schedule=schedule,
+        resolved=resolved,
+        expect=command.expect,
+        first_instant_s=None if first is None else first.instant_s,
+        first_delay_ms=0 if first is None else first.delay_ms,
+        actor=command.actor,
+    )
+
+
+def _switch(db: sqlite3.Connection, command: SwitchSchedule, now_ms: int) -> c.ScheduleSwitched:
+    """A resumed schedule goes on after now: what passed while it was paused was not missed, it was paused."""
+    first: Slot | None = None
+    if command.enabled:
+        found = db.execute("SELECT resolved, zone, rule FROM schedule WHERE id = ?", (command.id,)).fetchone()
+        if found is not None:
+            launched_upto_s = max(queries.launched_upto_s(db, command.id), now_ms // 1000)
+            first = first_slot(plan(*found), command.id, now_ms // 1000, launched_upto_s)
+    return c.ScheduleSwitched(
+        id=command.id,
+        enabled=command.enabled,
+        expect=command.expect,
+        note=command.note,
+        first_instant_s=None if first is None else first.instant_s,
+        first_delay_ms=0 if first is None else first.delay_ms,
+        actor=command.actor,
+    )

@@ -1,0 +1,65 @@
+"""What is due, asked of the state and decided. Runs on the state's thread; nothing here waits."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from tocsin.decide.due import Decision, DueRow, OpenRow, decide_due
+from tocsin.decide.missed import Presence
+from tocsin.decide.timeline import plan
+from tocsin.decide.waiting import QueuedRow, RetryRow, decide_waiting
+from tocsin.model import change as c
+from tocsin.model.launch import LaunchState
+from tocsin.model.rule import Overlap
+from tocsin.state import queries
+from tocsin.state.store import Store
+
+
+class Agenda(NamedTuple):
+    """What is to be done at this moment."""
+
+    decision: Decision
+    attempts: c.AttemptsStarted
+    expired: c.LaunchesEnded
+
+    def changes(self) -> list[c.Change]:
+        found = self.decision.changes()
+        if self.attempts.lids:
+            found.append(self.attempts)
+        if self.expired.lids:
+            found.append(self.expired)
+        return found
+
+
+def agenda(store: Store, now_ms: int, limit: int) -> Agenda:
+    """Up to ``limit`` due schedules, and as many waiting launches."""
+    db = store.db
+    rows = [DueRow(*row) for row in queries.due(db, now_ms, limit)]  # type: ignore[arg-type]  # why: SQL is untyped
+    presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms)
+    decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows))
+    queued = [QueuedRow(*row) for row in queries.queued_ready(db, limit)]  # type: ignore[arg-type]  # why: as above
+    retries = [RetryRow(*row) for row in queries.retries_due(db, now_ms, limit)]
+    attempts, expired = decide_waiting(queued, retries, now_ms)
+    for lid in queries.queued_orphans(db, limit):
+        _expire(expired, lid, now_ms)
+    return Agenda(decision, attempts, expired)
+
+
+def _open_where_it_matters(db: sqlite3.Connection, rows: list[DueRow]) -> dict[int, list[OpenRow]]:
+    """Open launches of the due schedules that have an overlap policy. Most have none."""
+    asking = [row.sid for row in rows if row.rule and plan(row.resolved, row.zone, row.rule).rule.overlap != Overlap.ALLOW]
+    found: dict[int, list[OpenRow]] = {}
+    if asking:
+        for sid, *rest in queries.open_launches(db, asking):
+            found.setdefault(sid, []).append(OpenRow(*rest))
+    return found
+
+
+def _expire(expired: c.LaunchesEnded, lid: int, now_ms: int) -> None:
+    expired.lids.append(lid)
+    expired.attempts.append(0)
+    expired.states.append(LaunchState.SKIPPED)
+    expired.reasons.append("the schedule was deleted while this launch waited")
+    expired.ended_ms.append(now_ms)
+    expired.exit_codes.append(None)

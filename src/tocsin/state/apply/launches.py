@@ -1,0 +1,184 @@
+"""What becomes of launches that exist.
+
+Every outcome names the attempt that it belongs to. One that comes too late (the launch is closed, or a further
+attempt has begun) changes nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+from tocsin.errors import AlreadyExists, NotFound, Refused
+from tocsin.model import change as c
+from tocsin.model.ids import launch_name
+from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
+from tocsin.model.rule import Overlap, decode_rule
+from tocsin.state.apply.context import Context
+
+_OPEN = f"state < {CLOSED_FROM}"
+
+
+def attempts_started(context: Context, change: c.AttemptsStarted) -> None:
+    entry = context.entry
+    context.db.executemany(
+        f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = ?, term = ?, retry_at_ms = NULL, "
+        f"started_ms = coalesce(started_ms, ?), reason = NULL WHERE lid = ? AND {_OPEN}",
+        zip(change.attempts, repeat(entry.term), repeat(entry.time_ms), change.lids, strict=False),
+    )
+
+
+def cancels_ordered(context: Context, change: c.CancelsOrdered) -> None:
+    for lid, reason in zip(change.lids, change.reasons, strict=True):
+        _cancel(context, lid, reason)
+
+
+def accepted(context: Context, change: c.LaunchesAccepted) -> None:
+    context.db.executemany(
+        f"UPDATE launch SET state = {LaunchState.RUNNING:d} "
+        f"WHERE lid = ? AND attempt = ? AND state = {LaunchState.STARTED:d}",
+        zip(change.lids, change.attempts, strict=True),
+    )
+
+
+def succeeded(context: Context, change: c.LaunchesSucceeded) -> None:
+    ended = repeat(context.entry.time_ms) if change.ended_ms is None else iter(change.ended_ms)
+    codes = repeat(None) if change.exit_codes is None else iter(change.exit_codes)
+    context.db.executemany(
+        f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = ?, exit_code = ?, reason = NULL "
+        f"WHERE lid = ? AND attempt = ? AND {_OPEN}",
+        zip(ended, codes, change.lids, change.attempts, strict=False),
+    )
+
+
+def ended(context: Context, change: c.LaunchesEnded) -> None:
+    context.db.executemany(
+        "UPDATE launch SET state = ?, reason = ?, ended_ms = ?, exit_code = ?, retry_at_ms = NULL "
+        f"WHERE lid = ? AND attempt = ? AND {_OPEN}",
+        zip(
+            change.states,
+            change.reasons,
+            change.ended_ms,
+            change.exit_codes,
+            change.lids,
+            change.attempts,
+            strict=True,
+        ),
+    )
+
+
+def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
+    """The attempt is recorded and the launch waits; one that is to be stopped is stopped here instead."""
+    db = context.db
+    columns = zip(
+        change.lids,
+        change.attempts,
+        change.ended_ms,
+        change.exit_codes,
+        change.reasons,
+        change.retry_at_ms,
+        strict=True,
+    )
+    for lid, attempt, ended_ms, exit_code, reason, retry_at_ms in columns:
+        touched = db.execute(
+            f"UPDATE launch SET state = {LaunchState.RETRYING:d}, retry_at_ms = ?, reason = ?, exit_code = ? "
+            f"WHERE lid = ? AND attempt = ? AND {_OPEN}",
+            (retry_at_ms, reason, exit_code, lid, attempt),
+        ).rowcount
+        if touched:
+            db.execute(
+                "INSERT OR REPLACE INTO attempt VALUES (?, ?, ?, ?, ?)", (lid, attempt, ended_ms, exit_code, reason)
+            )
+            _close_if_cancelled(context, lid)
+
+
+def requested(context: Context, change: c.LaunchRequested) -> object:
+    """Run now. The owner's overlap policy holds for a person too."""
+    db, _, entry = context
+    found = db.execute("SELECT sid, version, rule FROM schedule WHERE id = ?", (change.id,)).fetchone()
+    if found is None:
+        return NotFound(f"there is no schedule {change.id!r}", hint="'tocsin list' shows all")
+    sid, version, rule = found
+    taken = "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?"
+    if db.execute(taken, (sid, change.instant_s, int(LaunchKind.MANUAL))).fetchone():
+        name = launch_name(change.id, change.instant_s, manual=True)
+        return AlreadyExists(f"{name!r} was launched by hand in this very second", hint="try again in a second")
+    state = _state_beside_open(context, sid, decode_rule(rule).overlap, change.instant_s)
+    if isinstance(state, Refused):
+        return state
+    (lid,) = context.take_lids(1)
+    is_started = state is LaunchState.STARTED
+    reason = None if is_started else "waits for the launch before it"
+    db.execute(
+        "INSERT INTO launch (lid, sid, version, instant_s, kind, state, attempt, term, started_ms, reason) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            lid,
+            sid,
+            version,
+            change.instant_s,
+            int(LaunchKind.MANUAL),
+            int(state),
+            1 if is_started else 0,
+            entry.term,
+            entry.time_ms if is_started else None,
+            reason,
+        ),
+    )
+    return lid
+
+
+def _state_beside_open(
+    context: Context, sid: int, overlap: Overlap, instant_s: int
+) -> LaunchState | Refused:
+    """What a run-now becomes, given what is open beside it."""
+    if overlap is Overlap.ALLOW:
+        return LaunchState.STARTED
+    open_launches = context.db.execute(f"SELECT lid, state FROM launch WHERE sid = ? AND {_OPEN}", (sid,)).fetchall()
+    if not open_launches:
+        return LaunchState.STARTED
+    if overlap is Overlap.FORBID:
+        return Refused(
+            "an earlier launch of this schedule is still open and its overlap policy is 'forbid'",
+            hint="wait for it, or cancel it",
+        )
+    waiting = [lid for lid, state in open_launches if state == LaunchState.QUEUED]
+    if overlap is Overlap.QUEUE and waiting:
+        return Refused("a launch of this schedule is waiting already, and one may wait", hint="wait for it")
+    if overlap is Overlap.REPLACE:
+        for lid, _ in open_launches:
+            _cancel(context, lid, f"replaced by the run-now of {instant_s}")
+        still = context.db.execute(f"SELECT 1 FROM launch WHERE sid = ? AND {_OPEN}", (sid,)).fetchone()
+        return LaunchState.QUEUED if still else LaunchState.STARTED
+    return LaunchState.QUEUED
+
+
+def cancel_requested(context: Context, change: c.CancelRequested) -> object:
+    """Returns the launch's number: the leader then tells the target."""
+    kind = LaunchKind.MANUAL if change.manual else LaunchKind.SCHEDULED
+    found = context.db.execute(
+        "SELECT lid, state FROM launch WHERE instant_s = ? AND kind = ? AND sid IN "
+        "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)",
+        (change.instant_s, int(kind), change.schedule, change.schedule),
+    ).fetchone()
+    name = launch_name(change.schedule, change.instant_s, change.manual)
+    if found is None:
+        return NotFound(f"there is no launch {name!r}", hint="'tocsin launches' lists them")
+    lid, state = found
+    if state >= CLOSED_FROM:
+        return Refused(f"{name!r} has ended as {LaunchState(state).name.lower()}", hint="there is nothing to stop")
+    _cancel(context, lid, change.reason)
+    return lid
+
+
+def _cancel(context: Context, lid: int, reason: str) -> None:
+    """Mark it. Where nothing runs at a target it is over at once; otherwise the target is told, then it is."""
+    context.db.execute(f"UPDATE launch SET cancel = ? WHERE lid = ? AND {_OPEN}", (reason, lid))
+    _close_if_cancelled(context, lid)
+
+
+def _close_if_cancelled(context: Context, lid: int) -> None:
+    context.db.execute(
+        f"UPDATE launch SET state = {LaunchState.CANCELLED:d}, reason = cancel, ended_ms = ?, retry_at_ms = NULL "
+        f"WHERE lid = ? AND cancel IS NOT NULL AND state IN ({LaunchState.RETRYING:d}, {LaunchState.QUEUED:d})",
+        (context.entry.time_ms, lid),
+    )

@@ -1,0 +1,36 @@
+"""Who leads, and when nobody did."""
+
+from __future__ import annotations
+
+from tocsin.model import change as c
+from tocsin.state.apply.context import Context
+
+
+def took_office(context: Context, change: c.TookOffice) -> None:
+    """A new term. What fell due before this moment and was not started has been missed."""
+    db, meta, entry = context
+    if change.term <= meta.term:
+        return
+    db.execute("INSERT INTO office VALUES (?, ?, ?)", (change.term, change.replica, entry.time_ms))
+    meta.term = change.term
+    meta.leader = change.replica
+    _was_absent(context, since_ms=meta.time_ms or entry.time_ms)
+
+
+def renewed(context: Context, change: c.Renewed) -> None:
+    """An entry was written: that is all it says."""
+
+
+def resigned(context: Context, change: c.Resigned) -> None:
+    context.meta.leader = ""
+
+
+def returned(context: Context, change: c.Returned) -> None:
+    _was_absent(context, since_ms=change.absent_since_ms)
+
+
+def _was_absent(context: Context, *, since_ms: int) -> None:
+    db, meta, entry = context
+    meta.present_since_ms = entry.time_ms
+    meta.absent_since_ms = min(since_ms, entry.time_ms)
+    db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (meta.absent_since_ms, entry.time_ms))

@@ -1,0 +1,225 @@
+"""Definitions come, change and go.
+
+The former version is kept as a revision: open launches go on with it, and ``why`` can tell what was in force.
+An id keeps its number for ever, also when it is deleted and made again: so no occurrence of an id is ever launched
+twice under the same name.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from tocsin.errors import AlreadyExists, NotFound, Refused, VersionConflict
+from tocsin.model import change as c
+from tocsin.model.launch import LaunchKind, LaunchState
+from tocsin.model.rule import Missed, decode_rule, encode_rule
+from tocsin.model.schedule import Schedule
+from tocsin.state.apply.context import Context
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Schedule).decode
+
+
+class _Present(NamedTuple):
+    sid: int
+    version: int
+    enabled: int
+    resolved: str
+    zone: str
+    rule: bytes | None
+    since_ms: int
+    created_ms: int
+    spec: bytes
+    note: str | None
+
+
+def put(context: Context, change: c.SchedulePut) -> object:
+    """Returns the new version, or why not."""
+    present = _present(context, change.schedule.id)
+    refusal = _check_version(change.schedule.id, present, change.expect)
+    if refusal is not None:
+        return refusal
+    if present is None:
+        return _create(context, change)
+    return _replace(context, change, present)
+
+
+def deleted(context: Context, change: c.ScheduleDeleted) -> object:
+    present = _present(context, change.id)
+    if present is None:
+        return NotFound(f"there is no schedule {change.id!r}", hint="'tocsin list' shows all")
+    refusal = _check_version(change.id, present, change.expect)
+    if refusal is not None:
+        return refusal
+    _account_for_overdue(context, present, "the schedule was deleted before it could be launched")
+    _keep_revision(context, change.id, present, "deleted", change.actor)
+    context.db.execute("DELETE FROM due WHERE sid = ?", (present.sid,))
+    context.db.execute("DELETE FROM schedule WHERE sid = ?", (present.sid,))
+    return present.version
+
+
+def switched(context: Context, change: c.ScheduleSwitched) -> object:
+    """Pause or resume. Doing what is already so changes nothing, and makes no version."""
+    present = _present(context, change.id)
+    if present is None:
+        return NotFound(f"there is no schedule {change.id!r}", hint="'tocsin list' shows all")
+    refusal = _check_version(change.id, present, change.expect)
+    if refusal is not None:
+        return refusal
+    if bool(present.enabled) == change.enabled:
+        return present.version
+    _account_for_overdue(context, present, "the schedule was paused before it could be launched")
+    _keep_revision(context, change.id, present, "resumed" if change.enabled else "paused", change.actor)
+    spec = msgspec.structs.replace(_decode(present.spec), enabled=change.enabled)
+    context.db.execute(
+        "UPDATE schedule SET enabled = ?, version = version + 1, since_ms = ?, spec = ?, note = ? WHERE sid = ?",
+        (int(change.enabled), context.entry.time_ms, _encode(spec), change.note or None, present.sid),
+    )
+    _set_due(context, present.sid, change.first_instant_s, change.first_delay_ms)
+    return present.version + 1
+
+
+def _create(context: Context, change: c.SchedulePut) -> int:
+    db, meta, entry = context
+    former = db.execute(
+        "SELECT sid, version FROM revision WHERE id = ? ORDER BY version DESC LIMIT 1", (change.schedule.id,)
+    ).fetchone()
+    if former is None:
+        sid, version = meta.next_sid, 1
+        meta.next_sid += 1
+    else:
+        sid, version = former[0], former[1] + 1
+    schedule = change.schedule
+    db.execute(
+        "INSERT INTO schedule VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+        (
+            sid,
+            schedule.id,
+            version,
+            int(schedule.enabled),
+            change.resolved,
+            schedule.timezone,
+            encode_rule(schedule.rule()),
+            entry.time_ms,
+            entry.time_ms,
+            _encode(schedule),
+        ),
+    )
+    _set_due(context, sid, change.first_instant_s, change.first_delay_ms)
+    return version
+
+
+def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
+    """Replace. Where the timing is as before, the due row and the settled text stay as they are: an edit of a
+    description neither repeats nor drops an occurrence, and ``@every`` keeps its anchor."""
+    schedule = change.schedule
+    former = _decode(present.spec)
+    if schedule == former:
+        return present.version
+    rule = encode_rule(schedule.rule())
+    same_text = (schedule.cron, schedule.timezone) == (former.cron, former.timezone)
+    same_timing = same_text and rule == present.rule and schedule.enabled == bool(present.enabled)
+    if not same_timing:
+        _account_for_overdue(context, present, "the schedule was edited before it could be launched")
+    _keep_revision(context, schedule.id, present, "edited", change.actor)
+    context.db.execute(
+        "UPDATE schedule SET version = version + 1, enabled = ?, resolved = ?, zone = ?, rule = ?, since_ms = ?, "
+        "spec = ?, note = NULL WHERE sid = ?",
+        (
+            int(schedule.enabled),
+            present.resolved if same_text else change.resolved,
+            schedule.timezone,
+            rule,
+            context.entry.time_ms,
+            _encode(schedule),
+            present.sid,
+        ),
+    )
+    if not same_timing:
+        _set_due(context, present.sid, change.first_instant_s, change.first_delay_ms)
+    return present.version + 1
+
+
+def _present(context: Context, schedule_id: str) -> _Present | None:
+    found = context.db.execute(
+        "SELECT sid, version, enabled, resolved, zone, rule, since_ms, created_ms, spec, note "
+        "FROM schedule WHERE id = ?",
+        (schedule_id,),
+    ).fetchone()
+    return None if found is None else _Present(*found)
+
+
+def _check_version(schedule_id: str, present: _Present | None, expect: int | None) -> Refused | None:
+    version = 0 if present is None else present.version
+    if expect is None or expect == version:
+        return None
+    if expect == 0:
+        return AlreadyExists(
+            f"the schedule {schedule_id!r} exists already, at version {version}", hint="use apply to change it"
+        )
+    if present is None:
+        return NotFound(f"there is no schedule {schedule_id!r}", hint="'tocsin list' shows all")
+    return VersionConflict(
+        f"the schedule {schedule_id!r} is at version {version}, not {expect}",
+        hint="read it again and repeat the edit on what it is now",
+    )
+
+
+def _account_for_overdue(context: Context, present: _Present, reason: str) -> None:
+    """An occurrence whose instant has come, and that was not reached yet (a backlog, jitter, catching up), is
+    recorded as skipped: the new version knows nothing of it."""
+    overdue = context.db.execute(
+        "SELECT instant_s FROM due WHERE sid = ? AND instant_s * 1000 <= ?", (present.sid, context.entry.time_ms)
+    ).fetchone()
+    if overdue is not None:
+        _record_skipped(context, present.sid, present.version, overdue[0], reason)
+
+
+def _record_skipped(context: Context, sid: int, version: int, instant_s: int, reason: str) -> None:
+    db, _, entry = context
+    (lid,) = context.take_lids(1)
+    db.execute(
+        "INSERT INTO launch (lid, sid, version, instant_s, kind, state, attempt, term, ended_ms, reason) "
+        f"VALUES (?, ?, ?, ?, {LaunchKind.SCHEDULED:d}, {LaunchState.SKIPPED:d}, 0, ?, ?, ?)",
+        (lid, sid, version, instant_s, entry.term, entry.time_ms, reason),
+    )
+
+
+def _keep_revision(context: Context, schedule_id: str, present: _Present, ended_by: str, actor: str) -> None:
+    context.db.execute(
+        "INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            present.sid,
+            present.version,
+            schedule_id,
+            present.since_ms,
+            context.entry.time_ms,
+            present.created_ms,
+            present.enabled,
+            present.resolved,
+            present.zone,
+            present.spec,
+            present.note,
+            ended_by,
+            actor,
+        ),
+    )
+
+
+def _set_due(context: Context, sid: int, instant_s: int | None, delay_ms: int) -> None:
+    """One due row or none. An instant that has a launch already is never due again; one that had passed before
+    it was asked for (``@at``) counts as missed."""
+    db, _, entry = context
+    db.execute("DELETE FROM due WHERE sid = ?", (sid,))
+    if instant_s is None:
+        return
+    taken = "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?"
+    if db.execute(taken, (sid, instant_s, int(LaunchKind.SCHEDULED))).fetchone():
+        return
+    version, rule = db.execute("SELECT version, rule FROM schedule WHERE sid = ?", (sid,)).fetchone()
+    if instant_s * 1000 + delay_ms < entry.time_ms and decode_rule(rule).missed is Missed.SKIP:
+        _record_skipped(context, sid, version, instant_s, "missed: the moment had passed when it was asked for")
+        return
+    db.execute("INSERT INTO due VALUES (?, ?, ?)", (instant_s * 1000 + delay_ms, sid, instant_s))

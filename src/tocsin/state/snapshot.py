@@ -1,0 +1,128 @@
+"""The state at one sequence number, as a file with a manifest that carries its checksum.
+
+A snapshot counts only when its manifest is there and the checksum matches: the manifest is written last, after the
+data is on the disk. What cannot be verified is passed over for the one before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import msgspec
+
+from tocsin.errors import SnapshotDamaged
+from tocsin.state.store import load_meta
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a snapshot claims to be."""
+
+    seq: int
+    incarnation: str
+    time_ms: int
+    size: int
+    sha256: str
+
+
+def write(reader: sqlite3.Connection, folder: Path) -> Manifest:
+    """Copy the state as the reader sees it. One step, so that it is the state at one sequence number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / "partial.db"
+    _remove(partial)
+    try:
+        with contextlib.closing(sqlite3.connect(partial)) as copy:
+            reader.backup(copy, pages=-1)
+            copy.execute("PRAGMA journal_mode = DELETE")
+            meta = load_meta(copy)
+        manifest = Manifest(
+            seq=meta.seq,
+            incarnation=meta.incarnation,
+            time_ms=meta.time_ms,
+            size=partial.stat().st_size,
+            sha256=_checksum(partial),
+        )
+        _sync(partial)
+        partial.replace(_data(folder, meta.seq))
+        _write_manifest(folder, manifest)
+    except BaseException:
+        _remove(partial)
+        raise
+    return manifest
+
+
+def manifests(folder: Path) -> list[Manifest]:
+    """All that claim to be snapshots, the newest first."""
+    found = []
+    for path in folder.glob("state-*.json"):
+        try:
+            found.append(msgspec.json.decode(path.read_bytes(), type=Manifest))
+        except (msgspec.MsgspecError, OSError):
+            continue  # a half-written manifest is no snapshot
+    return sorted(found, key=lambda manifest: manifest.seq, reverse=True)
+
+
+def verify(folder: Path, manifest: Manifest) -> Path:
+    """The snapshot's file, if it is what its manifest says."""
+    path = _data(folder, manifest.seq)
+    if not path.is_file() or path.stat().st_size != manifest.size or _checksum(path) != manifest.sha256:
+        raise SnapshotDamaged(
+            f"the snapshot {path} is not what its manifest says", hint="it is passed over; an older one is tried"
+        )
+    return path
+
+
+def restore(folder: Path, manifest: Manifest, state: Path) -> None:
+    """Put a snapshot in the place of the state file."""
+    source = verify(folder, manifest)
+    partial = state.with_suffix(".restoring")
+    shutil.copyfile(source, partial)
+    _sync(partial)
+    _remove(state)
+    partial.replace(state)
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Remove all but the newest ones."""
+    for manifest in manifests(folder)[keep:]:
+        _manifest(folder, manifest.seq).unlink(missing_ok=True)
+        _data(folder, manifest.seq).unlink(missing_ok=True)
+
+
+def _write_manifest(folder: Path, manifest: Manifest) -> None:
+    partial = folder / "partial.json"
+    partial.write_bytes(msgspec.json.encode(manifest))
+    _sync(partial)
+    partial.replace(_manifest(folder, manifest.seq))
+    _sync(folder)
+
+
+def _data(folder: Path, seq: int) -> Path:
+    return folder / f"state-{seq:016d}.db"
+
+
+def _manifest(folder: Path, seq: int) -> Path:
+    return folder / f"state-{seq:016d}.json"
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    """A database file and what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

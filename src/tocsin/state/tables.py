@@ -1,0 +1,101 @@
+"""The tables.
+
+``schedule`` holds definitions and is not touched when a launch fires. ``due`` is the only thing that a launch
+moves; its key starts with the moment, so that a midnight herd is one range on disk. ``launch`` holds open launches
+and history; its row number grows in the order of the journal, so that old history is one range as well.
+``revision`` keeps former versions: a launch goes on with the version that it started under, and ``why`` can tell
+what was in force at any time.
+"""
+
+SCHEMA_VERSION = 1
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+
+CREATE TABLE office (term INTEGER PRIMARY KEY, replica TEXT NOT NULL, since_ms INTEGER NOT NULL);
+
+CREATE TABLE absence (since_ms INTEGER NOT NULL, until_ms INTEGER PRIMARY KEY);
+
+CREATE TABLE schedule (
+  sid INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  version INTEGER NOT NULL,
+  enabled INTEGER NOT NULL,
+  resolved TEXT NOT NULL,
+  zone TEXT NOT NULL,
+  rule BLOB,                      -- NULL: every timing policy has its default
+  since_ms INTEGER NOT NULL,      -- when this version came into force
+  created_ms INTEGER NOT NULL,
+  spec BLOB NOT NULL,             -- the schedule as written
+  note TEXT                       -- why it is paused
+);
+
+CREATE TABLE due (
+  at_ms INTEGER NOT NULL,         -- when to look at it
+  sid INTEGER NOT NULL,
+  instant_s INTEGER NOT NULL,     -- the nominal instant of the occurrence
+  PRIMARY KEY (at_ms, sid)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX due_by_schedule ON due (sid);
+
+CREATE TABLE revision (
+  sid INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  since_ms INTEGER NOT NULL,
+  until_ms INTEGER NOT NULL,
+  created_ms INTEGER NOT NULL,
+  enabled INTEGER NOT NULL,
+  resolved TEXT NOT NULL,
+  zone TEXT NOT NULL,
+  spec BLOB NOT NULL,
+  note TEXT,
+  ended_by TEXT NOT NULL,         -- edited, paused, resumed or deleted
+  actor TEXT NOT NULL,
+  PRIMARY KEY (sid, version)
+) WITHOUT ROWID;
+CREATE INDEX revision_by_id ON revision (id, version);
+CREATE INDEX revision_by_age ON revision (until_ms);
+
+CREATE TABLE launch (
+  lid INTEGER PRIMARY KEY,
+  sid INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  instant_s INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  term INTEGER NOT NULL,
+  planned_ms INTEGER,             -- NULL: at the instant itself
+  started_ms INTEGER,             -- NULL: never started
+  ended_ms INTEGER,
+  exit_code INTEGER,
+  retry_at_ms INTEGER,
+  cancel TEXT,                    -- why it is to be stopped; NULL: it is not
+  reason TEXT
+);
+CREATE UNIQUE INDEX launch_by_name ON launch (sid, instant_s, kind);
+CREATE INDEX launch_open ON launch (sid) WHERE state < 10;
+CREATE INDEX launch_queued ON launch (sid, lid) WHERE state = 4;
+CREATE INDEX launch_retry ON launch (retry_at_ms) WHERE retry_at_ms IS NOT NULL;
+
+CREATE TABLE attempt (
+  lid INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  ended_ms INTEGER NOT NULL,
+  exit_code INTEGER,
+  reason TEXT NOT NULL,
+  PRIMARY KEY (lid, attempt)
+) WITHOUT ROWID;
+
+CREATE TABLE missed (
+  sid INTEGER NOT NULL,
+  from_s INTEGER NOT NULL,
+  before_s INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  PRIMARY KEY (sid, from_s)
+) WITHOUT ROWID;
+CREATE INDEX missed_by_age ON missed (at_ms);
+"""

@@ -1,0 +1,246 @@
+"""What people ask for: schedules, launches, counts. Each function takes a reader's connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tocsin.errors import NotFound
+from tocsin.model.ids import launch_name, parse_launch_name
+from tocsin.model.launch import CLOSED_FROM, AttemptView, LaunchKind, LaunchState, LaunchView
+from tocsin.model.schedule import Schedule, ScheduleView
+from tocsin.model.target import kind_of
+
+decode_spec = msgspec.msgpack.Decoder(Schedule).decode
+
+_SCHEDULE = (
+    "SELECT s.id, s.version, s.resolved, s.created_ms, s.since_ms, s.spec, s.note, d.instant_s "
+    "FROM schedule s LEFT JOIN due d ON d.sid = s.sid "
+)
+_LAUNCH = (
+    "SELECT l.lid, coalesce(s.id, (SELECT r.id FROM revision r WHERE r.sid = l.sid LIMIT 1), '?'), l.version, "
+    "l.instant_s, l.kind, l.state, l.attempt, l.term, coalesce(o.replica, ''), l.planned_ms, l.started_ms, "
+    "l.ended_ms, l.exit_code, l.retry_at_ms, l.cancel, l.reason FROM launch l "
+    "LEFT JOIN schedule s ON s.sid = l.sid LEFT JOIN office o ON o.term = l.term "
+)
+
+
+class Page(NamedTuple):
+    """A part of a list, and where the next part begins; empty: there is none."""
+
+    items: list[Any]
+    cursor: str
+
+
+def schedule(db: sqlite3.Connection, schedule_id: str) -> ScheduleView:
+    found = db.execute(_SCHEDULE + "WHERE s.id = ?", (schedule_id,)).fetchone()
+    if found is None:
+        raise NotFound(f"there is no schedule {schedule_id!r}", hint="'tocsin list' shows all")
+    return _schedule_view(found)
+
+
+def schedules(
+    db: sqlite3.Connection,
+    *,
+    prefix: str = "",
+    enabled: bool | None = None,
+    labels: dict[str, str] | None = None,
+    cursor: str = "",
+    limit: int = 100,
+) -> Page:
+    """In the order of their ids. The cursor is the last id seen."""
+    items: list[ScheduleView] = []
+    rows = db.execute(
+        _SCHEDULE + "WHERE s.id > ? AND s.id >= ? AND (? IS NULL OR s.enabled = ?) ORDER BY s.id",
+        (cursor, prefix, enabled, enabled),
+    )
+    for row in rows:
+        if not row[0].startswith(prefix):
+            break
+        view = _schedule_view(row)
+        if labels and any(view.labels.get(key) != value for key, value in labels.items()):
+            continue
+        if len(items) == limit:
+            return Page(items, items[-1].id)
+        items.append(view)
+    return Page(items, "")
+
+
+def launch(db: sqlite3.Connection, name: str) -> LaunchView:
+    parts = parse_launch_name(name)
+    kind = LaunchKind.MANUAL if parts.manual else LaunchKind.SCHEDULED
+    found = db.execute(
+        _LAUNCH + "WHERE l.instant_s = ? AND l.kind = ? AND l.sid IN "
+        "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)",
+        (parts.instant_s, int(kind), parts.schedule, parts.schedule),
+    ).fetchone()
+    if found is None:
+        raise NotFound(f"there is no launch {name!r}", hint="'tocsin launches' lists them")
+    return _launch_view(found)
+
+
+def attempts(db: sqlite3.Connection, name: str) -> list[AttemptView]:
+    """The attempts of a launch that were not its last."""
+    parts = parse_launch_name(name)
+    rows = db.execute(
+        "SELECT a.attempt, a.ended_ms, a.reason, a.exit_code FROM attempt a JOIN launch l ON l.lid = a.lid "
+        "WHERE l.instant_s = ? AND l.kind = ? AND l.sid IN "
+        "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?) ORDER BY a.attempt",
+        (parts.instant_s, int(parts.manual), parts.schedule, parts.schedule),
+    )
+    return [
+        AttemptView(attempt=attempt, ended_at=_moment(ended_ms), reason=reason, exit_code=exit_code)
+        for attempt, ended_ms, reason, exit_code in rows
+    ]
+
+
+def target_kind(db: sqlite3.Connection, name: str) -> str:
+    """The kind of target that a launch went to."""
+    view = launch(db, name)
+    found = db.execute(
+        "SELECT spec FROM schedule WHERE id = :id AND version = :version "
+        "UNION ALL SELECT spec FROM revision WHERE id = :id AND version = :version",
+        {"id": view.schedule, "version": view.version},
+    ).fetchone()
+    return "" if found is None else kind_of(decode_spec(found[0]).target)
+
+
+def launches(
+    db: sqlite3.Connection,
+    *,
+    schedule_id: str | None = None,
+    states: Sequence[str] = (),
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    cursor: str = "",
+    limit: int = 100,
+) -> Page:
+    """The newest first. The cursor is the number of the last one seen."""
+    where = ["l.lid < ?"]
+    values: list[object] = [int(cursor) if cursor else 1 << 62]
+    if schedule_id is not None:
+        where.append("l.sid IN (SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)")
+        values += [schedule_id, schedule_id]
+    if states:
+        where.append(f"l.state IN ({', '.join('?' * len(states))})")
+        values += [int(LaunchState[state.upper()]) for state in states]
+    if since_ms is not None:
+        where.append("l.instant_s * 1000 >= ?")
+        values.append(since_ms)
+    if until_ms is not None:
+        where.append("l.instant_s * 1000 < ?")
+        values.append(until_ms)
+    rows = db.execute(
+        _LAUNCH + "WHERE " + " AND ".join(where) + " ORDER BY l.lid DESC LIMIT ?", (*values, limit + 1)
+    ).fetchall()
+    more = len(rows) > limit
+    rows = rows[:limit]
+    return Page([_launch_view(row) for row in rows], str(rows[-1][0]) if more else "")
+
+
+class Counts(NamedTuple):
+    """The state in numbers."""
+
+    schedules: int
+    enabled: int
+    open: int
+    retrying: int
+    in_doubt: int
+    failed: int
+    next_ms: int | None
+
+
+def counts(db: sqlite3.Connection, since_ms: int) -> Counts:
+    """``in_doubt`` and ``failed`` are those that ended since that moment."""
+    held, enabled = db.execute("SELECT count(*), coalesce(sum(enabled), 0) FROM schedule").fetchone()
+    (opened,) = db.execute(f"SELECT count(*) FROM launch WHERE state < {CLOSED_FROM}").fetchone()
+    (retrying,) = db.execute("SELECT count(*) FROM launch WHERE retry_at_ms IS NOT NULL").fetchone()
+    recent = dict(
+        db.execute(
+            "SELECT state, count(*) FROM (SELECT state, ended_ms FROM launch ORDER BY lid DESC LIMIT 10000) "
+            "WHERE ended_ms >= ? GROUP BY state",
+            (since_ms,),
+        ).fetchall()
+    )
+    (next_ms,) = db.execute("SELECT min(at_ms) FROM due").fetchone()
+    return Counts(
+        held,
+        enabled,
+        opened,
+        retrying,
+        recent.get(int(LaunchState.IN_DOUBT), 0),
+        recent.get(int(LaunchState.FAILED), 0),
+        next_ms,
+    )
+
+
+def _schedule_view(row: Sequence[Any]) -> ScheduleView:
+    _, version, resolved, created_ms, since_ms, spec, note, instant_s = row
+    written = decode_spec(spec)
+    return ScheduleView(
+        **{name: getattr(written, name) for name in Schedule.__struct_fields__},
+        version=version,
+        resolved=resolved,
+        next=None if instant_s is None else datetime.fromtimestamp(instant_s, UTC),
+        created_at=_moment(created_ms),
+        updated_at=_moment(since_ms),
+        note=note or "",
+    )
+
+
+def _launch_view(row: Sequence[Any]) -> LaunchView:
+    (
+        _,
+        schedule_id,
+        version,
+        instant_s,
+        kind,
+        state,
+        attempt,
+        term,
+        replica,
+        planned_ms,
+        started_ms,
+        ended_ms,
+        exit_code,
+        retry_at_ms,
+        cancel,
+        reason,
+    ) = row
+    manual = kind == LaunchKind.MANUAL
+    planned_ms = instant_s * 1000 if planned_ms is None else planned_ms
+    lateness_ms = None if started_ms is None else max(0, started_ms - planned_ms)
+    if reason is None and cancel is not None and state < CLOSED_FROM:
+        reason = f"to be stopped: {cancel}"
+    return LaunchView(
+        name=launch_name(schedule_id, instant_s, manual),
+        schedule=schedule_id,
+        scheduled_at=datetime.fromtimestamp(instant_s, UTC),
+        state=LaunchState(state).name.lower(),
+        reason=reason or "",
+        attempt=attempt,
+        term=term,
+        replica=replica,
+        version=version,
+        started_at=_moment_or_none(started_ms),
+        ended_at=_moment_or_none(ended_ms),
+        exit_code=exit_code,
+        lateness_ms=None if manual else lateness_ms,
+        retry_at=_moment_or_none(retry_at_ms),
+    )
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _moment_or_none(ms: int | None) -> datetime | None:
+    return None if ms is None else _moment(ms)
+
+
+def all_states() -> Iterable[str]:
+    return (state.name.lower() for state in LaunchState)

@@ -38,8 +38,7 @@ class CatchUp(NamedTuple):
 
 def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> CatchUp:
     """Apply the policy to the missed occurrences from ``first_s`` on."""
-    upto_s = (presence.since_ms - 1) // 1000
-    last_s = plan.last_instant(first_s - 1, upto_s) or first_s
+    last_s = _last_missed(plan, schedule, first_s, presence)
     policy = plan.rule.missed
     if policy is Missed.SKIP:
         return CatchUp(None, last_s + 1, last_s, "missed: nobody was in office, and the policy is 'skip'")
@@ -66,6 +65,14 @@ def catch_up_slot(plan: Plan, schedule: str, instant_s: int, presence: Presence)
     elif spread_ms:
         at_ms += chosen("spread " + launch_name(schedule, instant_s), spread_ms)
     return Slot(instant_s, at_ms - instant_s * 1000)
+
+
+def _last_missed(plan: Plan, schedule: str, first_s: int, presence: Presence) -> int:
+    """The last occurrence whose planned moment had passed: jitter may still hold back one whose instant had."""
+    last_s = plan.last_instant(first_s - 1, (presence.since_ms - 1) // 1000) or first_s
+    if last_s > first_s and plan.slot(schedule, last_s).planned_ms >= presence.since_ms:
+        return plan.expression.previous_unix(last_s) or first_s
+    return last_s
 
 
 def _earliest_kept(plan: Plan, first_s: int, last_s: int) -> int:

@@ -10,7 +10,9 @@ from tocsin.model import change as c
 from tocsin.model.command import CancelLaunch, Command, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
 from tocsin.model.ids import parse_launch_name
 from tocsin.model.rule import encode_rule
+from tocsin.model.schedule import Schedule
 from tocsin.state import queries
+from tocsin.state.views import decode_spec
 
 
 def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
@@ -31,8 +33,9 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
 
 def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.SchedulePut:
     schedule = command.schedule
-    anchor = datetime.fromtimestamp(now_ms // 1000, UTC)
-    resolved = schedule.expression(anchor).resolved
+    resolved = _settled_before(db, schedule)
+    if resolved is None:
+        resolved = schedule.expression(anchor=datetime.fromtimestamp(now_ms // 1000, UTC)).resolved
     first: Slot | None = None
     if schedule.enabled:
         settled = plan(resolved, schedule.timezone, encode_rule(schedule.rule()))
@@ -45,6 +48,16 @@ def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.Schedul
         first_delay_ms=0 if first is None else first.delay_ms,
         actor=command.actor,
     )
+
+
+def _settled_before(db: sqlite3.Connection, schedule: Schedule) -> str | None:
+    """The settled text, if an edit leaves the text alone: ``@every`` must keep its anchor."""
+    found = db.execute("SELECT resolved, zone, spec FROM schedule WHERE id = ?", (schedule.id,)).fetchone()
+    if found is None:
+        return None
+    resolved, zone, spec = found
+    unchanged = (schedule.cron, schedule.timezone) == (decode_spec(spec).cron, zone)
+    return str(resolved) if unchanged else None
 
 
 def _switch(db: sqlite3.Connection, command: SwitchSchedule, now_ms: int) -> c.ScheduleSwitched:

@@ -83,6 +83,14 @@ def launch(db: sqlite3.Connection, name: str) -> LaunchView:
     return _launch_view(found)
 
 
+def launch_by_number(db: sqlite3.Connection, lid: int) -> LaunchView:
+    """The launch that a run-now brought about."""
+    found = db.execute(_LAUNCH + "WHERE l.lid = ?", (lid,)).fetchone()
+    if found is None:
+        raise NotFound(f"launch number {lid} is no longer kept")
+    return _launch_view(found)
+
+
 def attempts(db: sqlite3.Connection, name: str) -> list[AttemptView]:
     """The attempts of a launch that were not its last."""
     parts = parse_launch_name(name)

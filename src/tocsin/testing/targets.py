@@ -1,0 +1,256 @@
+"""The claims that every target must pass.
+
+To use them, describe the target to them with a ``Harness``::
+
+    @pytest.mark.parametrize("claim", CLAIMS, ids=claim_name)
+    def my_target_conforms(claim):
+        hold(claim, my_harness())        # an async context manager that gives a Harness
+
+A claim that does not apply, because the harness has no order of that sort, passes without saying anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any
+
+import msgspec
+
+from tocsin.model.target import TargetSpec
+from tocsin.targets.contract import BatchTarget, Order, Outcome, Target, Verdict
+
+_LONG_S = 20.0
+"""No claim takes this long unless something hangs."""
+
+
+class Harness:
+    """A target, what to order from it, and how to see what its receiver did."""
+
+    target: Target
+    """Started."""
+    succeeds: TargetSpec
+    fails: TargetSpec | None = None
+    """Fails in a way that another try may mend."""
+    fails_for_good: TargetSpec | None = None
+    cannot_start: TargetSpec | None = None
+    """Nothing goes out: no such command, nobody listens."""
+    lasts: TargetSpec | None = None
+    """Has its effect at once and then goes on until it is cancelled."""
+    times_out_as: Verdict = Verdict.UNKNOWN
+    """FAILED only for a target that itself ends, for certain, what takes too long."""
+
+    async def another(self) -> Target:
+        """A second target over the same receiver, as after a restart; started."""
+        raise NotImplementedError
+
+    def effects(self, name: str) -> int:
+        """How often the receiver acted on that name."""
+        raise NotImplementedError
+
+    async def until_lasting(self) -> None:
+        """Wait until the receiver is at work on an order that lasts."""
+        raise NotImplementedError
+
+
+def order_for(spec: TargetSpec, name: str = "suite/one-1700000000", **changes: Any) -> Order:
+    """An order to try a target with."""
+    order = Order(
+        name=name,
+        schedule="suite/one",
+        scheduled_at_s=1_700_000_000,
+        attempt=1,
+        term=7,
+        generated_at_ms=1_700_000_000_123,
+        target=spec,
+        payload=b'{"n":1}',
+    )
+    return msgspec.structs.replace(order, **changes)
+
+
+async def see_through(target: Target, order: Order) -> Outcome:
+    """Launch it and wait for its end."""
+    outcome = await target.launch(order)
+    return await target.watch(order) if outcome.verdict is Verdict.ACCEPTED else outcome
+
+
+async def a_launch_succeeds_and_has_one_effect(harness: Harness) -> None:
+    order = order_for(harness.succeeds)
+    outcome = await see_through(harness.target, order)
+    assert outcome.verdict is Verdict.SUCCEEDED, outcome
+    assert harness.effects(order.name) == 1
+
+
+async def a_failure_is_failed_and_may_be_tried_again(harness: Harness) -> None:
+    if harness.fails is None:
+        return
+    order = order_for(harness.fails)
+    outcome = await see_through(harness.target, order)
+    assert outcome.verdict is Verdict.FAILED, outcome
+    assert not outcome.permanent
+    assert outcome.reason
+    assert harness.effects(order.name) == 1
+
+
+async def a_failure_for_good_is_permanent(harness: Harness) -> None:
+    if harness.fails_for_good is None:
+        return
+    outcome = await see_through(harness.target, order_for(harness.fails_for_good))
+    assert outcome.verdict is Verdict.FAILED, outcome
+    assert outcome.permanent
+
+
+async def what_cannot_start_is_not_started_and_has_no_effect(harness: Harness) -> None:
+    if harness.cannot_start is None:
+        return
+    order = order_for(harness.cannot_start)
+    outcome = await see_through(harness.target, order)
+    assert outcome.verdict is Verdict.NOT_STARTED, outcome
+    assert outcome.reason
+    assert harness.effects(order.name) == 0
+
+
+async def a_further_attempt_has_an_effect_of_its_own(harness: Harness) -> None:
+    for attempt in (1, 2):
+        order = order_for(harness.succeeds, attempt=attempt)
+        assert (await see_through(harness.target, order)).verdict is Verdict.SUCCEEDED
+        assert harness.effects(order.name) == attempt
+
+
+async def a_second_launch_of_the_same_attempt_has_no_second_effect(harness: Harness) -> None:
+    if not harness.target.looks_up:
+        return
+    order = order_for(harness.succeeds)
+    first = await see_through(harness.target, order)
+    for target in (harness.target, await harness.another()):
+        assert await see_through(target, order) == first
+    assert harness.effects(order.name) == 1
+
+
+async def a_look_up_finds_what_has_ended(harness: Harness) -> None:
+    if not harness.target.looks_up:
+        return
+    order = order_for(harness.fails or harness.succeeds)
+    outcome = await see_through(harness.target, order)
+    for target in (harness.target, await harness.another()):
+        assert await target.lookup(order) == outcome
+
+
+async def a_look_up_finds_what_still_runs(harness: Harness) -> None:
+    if not harness.target.looks_up or harness.lasts is None:
+        return
+    order = order_for(harness.lasts)
+    launched = await harness.target.launch(order)
+    assert launched.verdict is Verdict.ACCEPTED, launched
+    another = await harness.another()
+    found = await another.lookup(order)
+    assert found is not None
+    assert found.verdict is Verdict.ACCEPTED, found
+    await another.cancel(order)
+    assert (await another.watch(order)).verdict is Verdict.CANCELLED
+
+
+async def a_look_up_of_what_was_never_launched_finds_nothing(harness: Harness) -> None:
+    found = await harness.target.lookup(order_for(harness.succeeds))
+    assert found is None or found.verdict is Verdict.UNKNOWN, found
+
+
+async def what_lasts_can_be_cancelled(harness: Harness) -> None:
+    if harness.lasts is None:
+        return
+    order = order_for(harness.lasts)
+    end = asyncio.create_task(see_through(harness.target, order))
+    await harness.until_lasting()
+    await harness.target.cancel(order)
+    outcome = await end
+    assert outcome.verdict is Verdict.CANCELLED, outcome
+
+
+async def to_cancel_what_does_not_run_is_harmless(harness: Harness) -> None:
+    order = order_for(harness.succeeds)
+    await harness.target.cancel(order)
+    outcome = await see_through(harness.target, order)
+    assert outcome.verdict is Verdict.SUCCEEDED, outcome
+    await harness.target.cancel(order)
+    if harness.target.looks_up:
+        assert await harness.target.lookup(order) == outcome
+
+
+async def to_run_out_of_time_is_no_failure_unless_it_was_ended(harness: Harness) -> None:
+    if harness.lasts is None:
+        return
+    order = order_for(harness.lasts, timeout_s=0.3)
+    outcome = await see_through(harness.target, order)
+    assert outcome.verdict is harness.times_out_as, outcome
+    assert "0.3s" in outcome.reason
+
+
+async def a_caller_that_is_cancelled_is_let_go(harness: Harness) -> None:
+    if harness.lasts is None:
+        return
+    order = order_for(harness.lasts)
+    caller = asyncio.create_task(see_through(harness.target, order))
+    await harness.until_lasting()
+    caller.cancel()
+    with suppress(asyncio.CancelledError):
+        await caller
+    assert caller.cancelled()
+    await harness.target.cancel(order)
+
+
+async def many_at_once_have_one_effect_each(harness: Harness) -> None:
+    orders = [order_for(harness.succeeds, f"suite/many-{number}") for number in range(100)]
+    outcomes = await asyncio.gather(*(see_through(harness.target, order) for order in orders))
+    assert {outcome.verdict for outcome in outcomes} == {Verdict.SUCCEEDED}
+    assert {harness.effects(order.name) for order in orders} == {1}
+
+
+async def a_batch_has_one_outcome_an_order(harness: Harness) -> None:
+    if not isinstance(harness.target, BatchTarget):
+        return
+    orders = [order_for(harness.succeeds, f"suite/batch-{number}") for number in range(100)]
+    outcomes = await harness.target.launch_batch(orders)
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.SUCCEEDED] * len(orders)
+    assert {harness.effects(order.name) for order in orders} == {1}
+
+
+async def what_was_never_launched_has_no_output(harness: Harness) -> None:
+    assert await harness.target.output("suite/never-1", 1) is None
+
+
+Claim = Callable[[Harness], Awaitable[None]]
+
+CLAIMS: Sequence[Claim] = (
+    a_launch_succeeds_and_has_one_effect,
+    a_failure_is_failed_and_may_be_tried_again,
+    a_failure_for_good_is_permanent,
+    what_cannot_start_is_not_started_and_has_no_effect,
+    a_further_attempt_has_an_effect_of_its_own,
+    a_second_launch_of_the_same_attempt_has_no_second_effect,
+    a_look_up_finds_what_has_ended,
+    a_look_up_finds_what_still_runs,
+    a_look_up_of_what_was_never_launched_finds_nothing,
+    what_lasts_can_be_cancelled,
+    to_cancel_what_does_not_run_is_harmless,
+    to_run_out_of_time_is_no_failure_unless_it_was_ended,
+    a_caller_that_is_cancelled_is_let_go,
+    many_at_once_have_one_effect_each,
+    a_batch_has_one_outcome_an_order,
+    what_was_never_launched_has_no_output,
+)
+
+
+def claim_name(claim: Claim) -> str:
+    """The claim in words, for the test's report."""
+    return getattr(claim, "__name__", repr(claim))
+
+
+def hold(claim: Claim, harness: AbstractAsyncContextManager[Harness]) -> None:
+    """Try one claim in an event loop of its own."""
+
+    async def held() -> None:
+        async with harness as given, asyncio.timeout(_LONG_S):
+            await claim(given)
+
+    asyncio.run(held())

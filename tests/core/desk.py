@@ -1,0 +1,136 @@
+"""A leader without waiting, threads or targets: the real state and the real decisions, on a clock that is set by hand."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tocsin.journal import codec
+from tocsin.model import change as c
+from tocsin.model.command import Command
+from tocsin.model.entry import Entry
+from tocsin.model.schedule import Schedule, convert
+from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
+from tocsin.replica.launcher import Reports
+from tocsin.replica.outcomes import changes_of
+from tocsin.replica.prepare import prepare
+from tocsin.replica.scheduler import Agenda, agenda
+from tocsin.state import queries
+from tocsin.state.apply import apply
+from tocsin.state.store import Store
+from tocsin.targets.contract import Outcome
+from tocsin.targets.null import NullTarget
+
+
+class _Receiver(NullTarget):
+    """Stands where a target would: it is never called, only asked whether it deduplicates. It does not."""
+
+    def idempotent(self, spec: object) -> bool:
+        return False
+
+
+class Desk:
+    """Decides, writes and applies as the leader does, one call at a time."""
+
+    def __init__(self, now_s: int, folder: Path | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory() if folder is None else None
+        path = Path(self._folder.name if self._folder else folder or "") / "state.db"
+        self.store = Store(path)
+        self.store.db.execute("PRAGMA synchronous = OFF")
+        self.now_ms = now_s * 1000
+        self.records: list[bytes] = []
+        self.flights: dict[int, Flight] = {}
+        self.cancelled: set[int] = set()
+        self._ids = itertools.count(1)
+        self.take_office()
+
+    def close(self) -> None:
+        self.store.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        return self.store.db
+
+    def commit(self, *changes: c.Change) -> list[Any]:
+        entry = Entry(next(self._ids).to_bytes(16, "big"), self.store.meta.term, self.now_ms, list(changes))
+        if isinstance(changes[0], c.TookOffice):
+            entry = Entry(entry.id, changes[0].term, self.now_ms, list(changes))
+        raw = codec.encode(entry)
+        self.records.append(raw)
+        return apply(self.store, self.store.meta.seq + 1, codec.decode(raw, 0), raw)
+
+    def take_office(self) -> None:
+        """A new leader. What was handed over stays open: the tests decide what became of it."""
+        self.commit(c.TookOffice(self.store.meta.term + 1, "desk"))
+
+    def returned(self, absent_since_ms: int) -> None:
+        self.commit(c.Returned(absent_since_ms))
+
+    def command(self, command: Command) -> Any:
+        (result,) = self.commit(prepare(self.db, command, self.now_ms))
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def turn(self, limit: int = 1000) -> Agenda:
+        """One decision, made durable, handed over."""
+        plan = agenda(self.store, self.now_ms, limit)
+        changes = plan.changes()
+        if changes:
+            results = self.commit(*changes)
+            lids = list(plan.attempts.lids)
+            for change, result in zip(changes, results, strict=True):
+                if isinstance(change, c.LaunchesStarted):
+                    started = flights_of_starts(plan.decision.started_rows, result, 1, self.now_ms)
+                    self.flights |= {flight.lid: flight for flight in started}
+                if isinstance(change, c.CancelsOrdered):
+                    self.cancelled |= set(change.lids)
+            self.hand_over(lids)
+        return plan
+
+    def hand_over(self, lids: list[int]) -> None:
+        for row in queries.orders(self.db, lids):
+            if row.state == 1:
+                self.flights[row.lid] = flight_of_row(row, 1)
+
+    def turns(self) -> None:
+        """Until there is nothing more to decide at this moment."""
+        for _ in range(5_000):
+            if not self.turn().changes():
+                return
+        raise AssertionError("the decisions never come to rest")
+
+    def end(self, lid: int, outcome: Outcome) -> None:
+        """A target reports."""
+        flight = self.flights.pop(lid)
+        (flight.cancel,) = self.db.execute("SELECT cancel FROM launch WHERE lid = ?", (lid,)).fetchone()
+        targets = {kind: _Receiver() for kind in ("null", "exec", "http")}
+        self.commit(*changes_of(Reports({}, [(flight, outcome)]), targets, self.now_ms))  # type: ignore[arg-type]
+
+    def launches(self) -> list[tuple[str, int, int, int]]:
+        """(schedule, instant, kind, state) of every launch recorded."""
+        return self.db.execute(
+            "SELECT coalesce(s.id, r.id), l.instant_s, l.kind, l.state FROM launch l "
+            "LEFT JOIN schedule s ON s.sid = l.sid "
+            "LEFT JOIN (SELECT DISTINCT sid, id FROM revision) r ON r.sid = l.sid ORDER BY l.lid"
+        ).fetchall()
+
+    def states_of(self, schedule: str) -> dict[int, str]:
+        """Instant to state, of the scheduled launches of one schedule."""
+        from tocsin.model.launch import LaunchState
+
+        return {
+            instant: LaunchState(state).name.lower()
+            for found, instant, kind, state in self.launches()
+            if found == schedule and kind == 0
+        }
+
+
+def schedule_of(**fields: Any) -> Schedule:
+    """A checked schedule with a target that does nothing."""
+    return convert({"id": "s", "cron": "@every 60s", "target": {"kind": "null"}, **fields})

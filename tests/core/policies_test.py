@@ -1,0 +1,510 @@
+"""Each policy of a schedule, on the real state and decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.core.desk import Desk, schedule_of
+from tocsin.decide.missed import CATCH_UP_MAX
+from tocsin.errors import AlreadyExists, NotFound, Refused, VersionConflict
+from tocsin.model.command import CancelLaunch, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
+from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
+
+START = 1_700_000_000  # 2023-11-14T22:13:20Z
+FAILED = Outcome(Verdict.FAILED, reason="exit status 1", exit_code=1)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk(START)
+    yield desk
+    desk.close()
+
+
+def _put(desk: Desk, **fields: object) -> None:
+    desk.command(PutSchedule(schedule_of(**fields)))
+
+
+def _at(desk: Desk, second: int) -> None:
+    desk.now_ms = (START + second) * 1000
+    desk.turns()
+
+
+def _only_flight(desk: Desk) -> int:
+    (lid,) = desk.flights
+    return lid
+
+
+def an_occurrence_starts_at_its_instant_and_never_before(desk: Desk) -> None:
+    _put(desk)
+    desk.now_ms = (START + 60) * 1000 - 1
+    desk.turns()
+    assert desk.states_of("s") == {}
+    _at(desk, 60)
+    assert desk.states_of("s") == {START + 60: "started"}
+
+
+def a_late_turn_keeps_the_nominal_timeline(desk: Desk) -> None:
+    _put(desk)
+    desk.now_ms = (START + 185) * 1000 + 400
+    desk.turns()
+    assert list(desk.states_of("s")) == [START + 60, START + 120, START + 180]
+    _at(desk, 240)
+    assert START + 240 in desk.states_of("s")
+
+
+def the_start_and_the_next_instant_are_one_entry(desk: Desk) -> None:
+    _put(desk)
+    desk.now_ms = (START + 60) * 1000
+    before = len(desk.records)
+    desk.turn()
+    assert len(desk.records) == before + 1
+    assert desk.db.execute("SELECT instant_s FROM due").fetchone() == (START + 120,)
+
+
+def missed_last_launches_only_the_newest_and_accounts_for_the_rest(desk: Desk) -> None:
+    _put(desk, missed="last")
+    desk.now_ms = (START + 630) * 1000
+    desk.take_office()
+    desk.turns()
+    assert desk.states_of("s") == {START + 600: "started"}
+    assert desk.db.execute("SELECT from_s, before_s FROM missed").fetchall() == [(START + 60, START + 600)]
+
+
+def missed_skip_launches_none_of_them(desk: Desk) -> None:
+    _put(desk, missed="skip")
+    desk.now_ms = (START + 630) * 1000
+    desk.take_office()
+    desk.turns()
+    assert desk.states_of("s") == {}
+    assert desk.db.execute("SELECT from_s, before_s FROM missed").fetchall() == [(START + 60, START + 601)]
+    _at(desk, 660)
+    assert desk.states_of("s") == {START + 660: "started"}
+
+
+def a_single_missed_occurrence_that_is_skipped_is_a_launch_with_a_reason(desk: Desk) -> None:
+    _put(desk, missed="skip")
+    desk.now_ms = (START + 90) * 1000
+    desk.take_office()
+    desk.turns()
+    assert desk.states_of("s") == {START + 60: "skipped"}
+    (reason,) = desk.db.execute("SELECT reason FROM launch").fetchone()
+    assert reason.startswith("missed: nobody was in office")
+
+
+def missed_all_launches_every_one_of_them(desk: Desk) -> None:
+    _put(desk, missed="all")
+    desk.now_ms = (START + 630) * 1000
+    desk.take_office()
+    desk.turns()
+    assert list(desk.states_of("s")) == [START + 60 * n for n in range(1, 11)]
+
+
+def missed_all_is_bounded_and_says_what_it_gave_up(desk: Desk) -> None:
+    _put(desk, cron="@every 1s", missed="all")
+    away_s = CATCH_UP_MAX + 500
+    desk.now_ms = (START + away_s) * 1000 + 1
+    desk.take_office()
+    desk.turns()
+    launched = desk.states_of("s")
+    assert len(launched) == CATCH_UP_MAX
+    assert max(launched) == START + away_s
+    ((from_s, before_s),) = desk.db.execute("SELECT from_s, before_s FROM missed").fetchall()
+    assert (from_s, before_s) == (START + 1, min(launched))
+
+
+def catching_up_after_a_year_does_not_walk_through_every_second(desk: Desk) -> None:
+    _put(desk, cron="@every 1s", missed="last")
+    _put(desk, id="c", cron="* * * * * *", timezone="Europe/Berlin", missed="skip")
+    desk.now_ms = (START + 365 * 86_400) * 1000
+    desk.take_office()
+    desk.turns()
+    assert list(desk.states_of("s")) == [START + 365 * 86_400 - 1, START + 365 * 86_400]
+
+
+def the_spread_keeps_catching_up_within_its_time(desk: Desk) -> None:
+    for number in range(40):
+        _put(desk, id=f"s{number}", missed="last", catch_up_spread="5m")
+    desk.now_ms = (START + 3630) * 1000
+    desk.take_office()
+    desk.turns()
+    early = len(desk.flights)
+    planned = sorted(at for (at,) in desk.db.execute("SELECT at_ms FROM due"))
+    assert early <= 5
+    assert len({at // 10_000 for at in planned}) > 10, "they burst together"
+    assert planned[-1] <= desk.now_ms + 300_000
+
+
+def the_spread_of_all_keeps_the_order(desk: Desk) -> None:
+    _put(desk, missed="all", catch_up_spread="2m")
+    desk.now_ms = (START + 630) * 1000
+    desk.take_office()
+    seen: list[int] = []
+    for second in range(630, 630 + 121):
+        _at(desk, second)
+        seen += [instant for instant in desk.states_of("s") if instant not in seen]
+    assert seen[:10] == [START + 60 * n for n in range(1, 11)]
+    assert seen == sorted(seen)
+
+
+def a_stall_of_the_leader_counts_as_absence(desk: Desk) -> None:
+    _put(desk, cron="@every 1s", missed="last")
+    _at(desk, 1)
+    desk.now_ms = (START + 100) * 1000
+    desk.returned(absent_since_ms=(START + 1) * 1000)
+    desk.turns()
+    assert list(desk.states_of("s")) == [START + 1, START + 99, START + 100]
+
+
+def a_start_past_the_deadline_is_a_skip(desk: Desk) -> None:
+    _put(desk, deadline="30s")
+    desk.now_ms = (START + 95) * 1000
+    desk.turns()
+    assert desk.states_of("s") == {START + 60: "skipped"}
+    (reason,) = desk.db.execute("SELECT reason FROM launch").fetchone()
+    assert reason == "deadline: it would have started 35 s late, 30 s are allowed"
+
+
+def a_start_within_the_deadline_is_a_start(desk: Desk) -> None:
+    _put(desk, deadline="30s")
+    _at(desk, 90)
+    assert desk.states_of("s") == {START + 60: "started"}
+
+
+def overlap_allow_starts_beside_an_open_launch(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 60)
+    _at(desk, 120)
+    assert list(desk.states_of("s").values()) == ["started", "started"]
+
+
+def overlap_forbid_skips_while_one_is_open(desk: Desk) -> None:
+    _put(desk, overlap="forbid")
+    _at(desk, 60)
+    _at(desk, 120)
+    assert desk.states_of("s")[START + 120] == "skipped"
+    desk.end(_only_flight(desk), SUCCEEDED)
+    _at(desk, 180)
+    assert desk.states_of("s")[START + 180] == "started"
+
+
+def overlap_forbid_counts_a_launch_that_waits_for_its_retry(desk: Desk) -> None:
+    _put(desk, overlap="forbid", retry={"limit": 3, "backoff": "10m"})
+    _at(desk, 60)
+    desk.end(_only_flight(desk), FAILED)
+    _at(desk, 120)
+    assert desk.states_of("s") == {START + 60: "retrying", START + 120: "skipped"}
+
+
+def overlap_queue_holds_exactly_one(desk: Desk) -> None:
+    _put(desk, overlap="queue")
+    for second in (60, 120, 180):
+        _at(desk, second)
+    assert list(desk.states_of("s").values()) == ["started", "queued", "skipped"]
+    desk.end(_only_flight(desk), SUCCEEDED)
+    desk.turns()
+    assert list(desk.states_of("s").values()) == ["succeeded", "started", "skipped"]
+
+
+def a_queued_launch_past_its_deadline_is_skipped(desk: Desk) -> None:
+    _put(desk, overlap="queue", deadline="90s")
+    _at(desk, 60)
+    _at(desk, 120)
+    desk.now_ms = (START + 300) * 1000
+    desk.end(_only_flight(desk), SUCCEEDED)
+    desk.turns()
+    assert desk.states_of("s")[START + 120] == "skipped"
+
+
+def overlap_replace_stops_the_old_one_before_the_new_one_starts(desk: Desk) -> None:
+    _put(desk, overlap="replace")
+    _at(desk, 60)
+    old = _only_flight(desk)
+    _at(desk, 120)
+    assert old in desk.cancelled
+    assert list(desk.states_of("s").values()) == ["started", "queued"]
+    desk.end(old, Outcome(Verdict.CANCELLED))
+    desk.turns()
+    assert list(desk.states_of("s").values()) == ["cancelled", "started"]
+    (reason,) = desk.db.execute("SELECT reason FROM launch WHERE state = 13").fetchone()
+    assert reason == f"replaced by s-{START + 120}"
+
+
+def a_retry_waits_twice_as_long_each_time_and_then_gives_up(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}", retry={"limit": 3, "backoff": "10s", "jitter": 0})
+    _at(desk, 60)
+    waits = []
+    for _ in range(3):
+        desk.end(_only_flight(desk), FAILED)
+        (retry_at_ms,) = desk.db.execute("SELECT retry_at_ms FROM launch").fetchone()
+        waits.append((retry_at_ms - desk.now_ms) // 1000)
+        desk.now_ms = retry_at_ms - 1
+        desk.turns()
+        assert not desk.flights, "a retry must not come early"
+        desk.now_ms = retry_at_ms
+        desk.turns()
+    assert waits == [10, 20, 40]
+    desk.end(_only_flight(desk), FAILED)
+    assert desk.states_of("s") == {START + 60: "failed"}
+    assert desk.db.execute("SELECT count(*) FROM attempt").fetchone() == (3,)
+
+
+def a_retry_survives_a_change_of_leader(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}", retry={"limit": 2, "backoff": "10s", "jitter": 0})
+    _at(desk, 60)
+    desk.end(_only_flight(desk), FAILED)
+    desk.now_ms += 3_000
+    desk.take_office()
+    desk.turns()
+    assert not desk.flights
+    _at(desk, 70)
+    (flight,) = desk.flights.values()
+    assert (flight.order.attempt, flight.order.name) == (2, f"s-{START + 60}")
+
+
+def a_permanent_failure_is_not_tried_again(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}", retry={"limit": 5})
+    _at(desk, 60)
+    desk.end(_only_flight(desk), Outcome(Verdict.FAILED, reason="404", permanent=True))
+    assert desk.states_of("s") == {START + 60: "failed"}
+
+
+def doubt_is_not_a_failure_and_is_never_retried_under_skip(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}", retry={"limit": 5})
+    _at(desk, 60)
+    desk.end(_only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+
+
+def doubt_is_called_again_under_relaunch(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}", on_doubt="relaunch")
+    _at(desk, 60)
+    desk.end(_only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
+    assert desk.states_of("s") == {START + 60: "retrying"}
+    _at(desk, 63)
+    desk.end(_only_flight(desk), SUCCEEDED)
+    assert desk.states_of("s") == {START + 60: "succeeded"}
+
+
+def an_outcome_of_a_former_attempt_changes_nothing(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}", retry={"limit": 3, "backoff": "1s"})
+    _at(desk, 60)
+    lid = _only_flight(desk)
+    first = desk.flights[lid]
+    desk.end(lid, FAILED)
+    _at(desk, 65)
+    second = desk.flights[lid]
+    desk.flights[lid] = first
+    desk.end(lid, SUCCEEDED)
+    assert desk.states_of("s") == {START + 60: "started"}
+    desk.flights[lid] = second
+    desk.end(lid, SUCCEEDED)
+    assert desk.states_of("s") == {START + 60: "succeeded"}
+
+
+def jitter_stays_before_the_next_occurrence_and_is_the_same_every_time(desk: Desk) -> None:
+    _put(desk, cron="@every 10s", jitter="1h")
+    first = desk.db.execute("SELECT at_ms, instant_s FROM due").fetchone()
+    assert 0 <= first[0] - first[1] * 1000 < 10_000
+    planned = []
+    for second in range(1, 200):
+        _at(desk, second)
+        planned.append(desk.db.execute("SELECT at_ms, instant_s FROM due").fetchone())
+    assert all(0 <= at_ms - instant_s * 1000 < 10_000 for at_ms, instant_s in planned)
+    assert len({at_ms - instant_s * 1000 for at_ms, instant_s in planned}) > 5
+
+
+def lateness_counts_from_the_planned_moment(desk: Desk) -> None:
+    _put(desk, cron="@every 10m", jitter="5m")
+    at_ms, instant_s = desk.db.execute("SELECT at_ms, instant_s FROM due").fetchone()
+    desk.now_ms = at_ms + 7
+    desk.turns()
+    assert desk.db.execute("SELECT planned_ms, started_ms, instant_s FROM launch").fetchone() == (
+        at_ms,
+        at_ms + 7,
+        instant_s,
+    )
+
+
+def start_and_end_bound_the_timeline(desk: Desk) -> None:
+    _put(desk, start="2023-11-14T22:16:20Z", end="2023-11-14T22:18:20Z")
+    for second in range(0, 600, 20):
+        _at(desk, second)
+    assert list(desk.states_of("s")) == [START + 180, START + 240, START + 300]
+    assert desk.db.execute("SELECT count(*) FROM due").fetchone() == (0,)
+
+
+def a_past_moment_is_launched_at_once_by_default(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START - 3600}")
+    desk.turns()
+    assert desk.states_of("s") == {START - 3600: "started"}
+
+
+def a_past_moment_is_skipped_if_the_policy_says_so(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START - 3600}", missed="skip")
+    desk.turns()
+    assert desk.states_of("s") == {START - 3600: "skipped"}
+
+
+def a_paused_schedule_has_no_occurrences_and_resumes_after_now(desk: Desk) -> None:
+    _put(desk, missed="all")
+    desk.command(SwitchSchedule("s", enabled=False, note="holiday"))
+    _at(desk, 600)
+    assert desk.states_of("s") == {}
+    desk.command(SwitchSchedule("s", enabled=True))
+    _at(desk, 660)
+    assert desk.states_of("s") == {START + 660: "started"}
+
+
+def an_edit_of_the_timing_voids_what_was_planned(desk: Desk) -> None:
+    _put(desk)
+    _put(desk, cron="@every 1h")
+    _at(desk, 120)
+    assert desk.states_of("s") == {}
+
+
+def an_edit_while_an_occurrence_is_overdue_accounts_for_it(desk: Desk) -> None:
+    _put(desk)
+    desk.now_ms = (START + 61) * 1000
+    _put(desk, cron="@every 1h")
+    desk.turns()
+    assert desk.states_of("s") == {START + 60: "skipped"}
+
+
+def an_edit_of_the_description_neither_drops_nor_repeats_an_occurrence(desk: Desk) -> None:
+    _put(desk)
+    desk.now_ms = (START + 61) * 1000
+    _put(desk, description="now with words")
+    desk.turns()
+    _put(desk, description="and more of them")
+    desk.turns()
+    assert desk.states_of("s") == {START + 60: "started"}
+    assert desk.db.execute("SELECT version, instant_s FROM schedule JOIN due USING (sid)").fetchone() == (
+        3,
+        START + 120,
+    )
+
+
+def an_open_launch_goes_on_with_the_version_it_started_under(desk: Desk) -> None:
+    _put(desk, retry={"limit": 1, "backoff": "1s"}, target={"kind": "exec", "shell": "old"})
+    _at(desk, 60)
+    desk.end(_only_flight(desk), FAILED)
+    _put(desk, target={"kind": "exec", "shell": "new"})
+    _at(desk, 62)
+    (flight,) = desk.flights.values()
+    assert flight.order.target.shell == "old"  # type: ignore[union-attr]  # why: put above
+
+
+def a_deleted_schedules_open_launch_can_still_end(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 60)
+    desk.command(DeleteSchedule("s"))
+    desk.end(_only_flight(desk), SUCCEEDED)
+    assert desk.states_of("s") == {START + 60: "succeeded"}
+
+
+def an_id_made_again_never_launches_an_instant_twice(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}")
+    _at(desk, 60)
+    desk.command(DeleteSchedule("s"))
+    _put(desk, cron=f"@at {START + 60}")
+    _at(desk, 120)
+    assert len(desk.flights) == 1
+    assert desk.db.execute("SELECT version FROM schedule").fetchone() == (2,)
+
+
+def a_clock_stepped_back_launches_nothing_twice(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 600)
+    launched = list(desk.states_of("s"))
+    desk.now_ms = START * 1000
+    desk.turns()
+    _put(desk, description="edited while the clock is wrong")
+    _put(desk, cron="@every 30s", description="and its timing as well")
+    _at(desk, 590)
+    assert list(desk.states_of("s")) == launched
+    _at(desk, 720)
+    assert min(set(desk.states_of("s")) - set(launched)) > max(launched)
+
+
+def a_run_now_is_named_apart_and_moves_nothing(desk: Desk) -> None:
+    _put(desk)
+    before = desk.db.execute("SELECT * FROM due").fetchall()
+    desk.hand_over([desk.command(LaunchNow("s"))])
+    (flight,) = desk.flights.values()
+    assert flight.order.name == f"s-{START}-manual"
+    assert desk.db.execute("SELECT * FROM due").fetchall() == before
+    with pytest.raises(AlreadyExists):
+        desk.command(LaunchNow("s"))
+
+
+def a_run_now_respects_the_overlap_policy(desk: Desk) -> None:
+    _put(desk, overlap="forbid")
+    _at(desk, 60)
+    with pytest.raises(Refused, match="forbid"):
+        desk.command(LaunchNow("s"))
+
+
+def cancelling_a_waiting_retry_ends_it_at_once(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}", retry={"limit": 3, "backoff": "10m"})
+    _at(desk, 60)
+    desk.end(_only_flight(desk), FAILED)
+    desk.command(CancelLaunch(f"s-{START + 60}"))
+    assert desk.states_of("s") == {START + 60: "cancelled"}
+    _at(desk, 3600)
+    assert not desk.flights
+
+
+def a_launch_to_be_cancelled_is_not_tried_again(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}", retry={"limit": 3})
+    _at(desk, 60)
+    desk.command(CancelLaunch(f"s-{START + 60}"))
+    desk.end(_only_flight(desk), FAILED)
+    assert desk.states_of("s") == {START + 60: "cancelled"}
+
+
+def versions_guard_against_lost_edits(desk: Desk) -> None:
+    _put(desk)
+    with pytest.raises(AlreadyExists):
+        desk.command(PutSchedule(schedule_of(), expect=0))
+    desk.command(PutSchedule(schedule_of(description="x"), expect=1))
+    with pytest.raises(VersionConflict):
+        desk.command(PutSchedule(schedule_of(description="y"), expect=1))
+    with pytest.raises(NotFound):
+        desk.command(DeleteSchedule("nobody"))
+
+
+def putting_the_same_again_makes_no_version(desk: Desk) -> None:
+    _put(desk)
+    _put(desk)
+    assert desk.db.execute("SELECT version FROM schedule").fetchone() == (1,)
+
+
+def every_keeps_its_anchor_until_its_text_changes(desk: Desk) -> None:
+    _put(desk, cron="@every 7m")
+    desk.now_ms += 65_000
+    _put(desk, cron="@every 7m", description="edited")
+    assert desk.db.execute("SELECT instant_s FROM due").fetchone() == (START + 420,)
+
+
+def an_entry_of_an_old_term_is_void(desk: Desk) -> None:
+    _put(desk)
+    from tocsin.journal import codec
+    from tocsin.model import change as c
+    from tocsin.model.entry import Entry
+    from tocsin.state.apply import apply
+
+    desk.take_office()
+    late = Entry(b"x" * 16, 1, desk.now_ms, [c.ScheduleDeleted("s", None)])
+    raw = codec.encode(late)
+    assert apply(desk.store, desk.store.meta.seq + 1, late, raw) == []
+    assert desk.db.execute("SELECT count(*) FROM schedule").fetchone() == (1,)
+
+
+def an_edit_of_a_policy_leaves_the_anchor_of_every_where_it_was(desk: Desk) -> None:
+    _put(desk, cron="@every 37s")
+    desk.now_ms += 30_000
+    _put(desk, cron="@every 37s", deadline="45s")
+    assert desk.db.execute("SELECT instant_s FROM due").fetchone() == (START + 37,)

@@ -1,0 +1,204 @@
+"""From whatever is on the disk to a state that is up to date: with real files and the real loop."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tocsin.config import Settings
+from tocsin.errors import OfficeTaken, SnapshotDamaged, StateDamaged, WrongIncarnation
+from tocsin.model.command import PutSchedule
+from tocsin.model.schedule import convert
+from tocsin.node import compose
+from tocsin.replica.replica import Replica
+from tocsin.state import snapshot, views
+from tocsin.state.digest import full_digest
+
+
+def _schedule(id: str, **fields: object) -> PutSchedule:
+    return PutSchedule(convert({"id": id, "cron": "0 0 1 1 *", "target": {"kind": "null"}, **fields}))
+
+
+def _with_replica(data: Path, work: Callable[[Replica], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        replica = compose(Settings(data=data, name="one"))
+        await replica.start()
+        try:
+            return await work(replica)
+        finally:
+            await replica.stop()
+
+    return asyncio.run(run())
+
+
+async def _ids(replica: Replica) -> list[str]:
+    page = await replica.read(views.schedules)
+    return [view.id for view in page.items]
+
+
+async def _fill(replica: Replica) -> None:
+    for number in range(10):
+        await replica.propose(_schedule(f"s{number}"))
+
+
+def a_restart_finds_everything(tmp_path: Path) -> None:
+    _with_replica(tmp_path, _fill)
+    assert len(_with_replica(tmp_path, _ids)) == 10
+
+
+def each_start_is_a_new_term(tmp_path: Path) -> None:
+    async def term(replica: Replica) -> int:
+        return replica.meta.term
+
+    assert [_with_replica(tmp_path, term) for _ in range(3)] == [1, 2, 3]
+
+
+def a_lost_state_file_is_rebuilt_from_the_journal(tmp_path: Path) -> None:
+    _with_replica(tmp_path, _fill)
+    for path in tmp_path.glob("state.db*"):
+        path.unlink()
+    assert len(_with_replica(tmp_path, _ids)) == 10
+
+
+def a_damaged_state_file_is_set_aside_and_rebuilt(tmp_path: Path) -> None:
+    _with_replica(tmp_path, _fill)
+    for path in tmp_path.glob("state.db-*"):
+        path.unlink()
+    (tmp_path / "state.db").write_bytes(b"this is not a database" * 1000)
+    assert len(_with_replica(tmp_path, _ids)) == 10
+    assert (tmp_path / "state.db.damaged").exists()
+
+
+def a_state_file_that_lost_its_newest_entries_catches_up(tmp_path: Path) -> None:
+    _with_replica(tmp_path, _fill)
+    shutil.copy(tmp_path / "state.db", tmp_path / "older.db")
+
+    async def more(replica: Replica) -> None:
+        await replica.propose(_schedule("later"))
+
+    _with_replica(tmp_path, more)
+    for path in tmp_path.glob("state.db-*"):
+        path.unlink()
+    shutil.copy(tmp_path / "older.db", tmp_path / "state.db")
+    assert "later" in _with_replica(tmp_path, _ids)
+
+
+def the_journal_is_trimmed_behind_the_older_of_two_snapshots(tmp_path: Path) -> None:
+    async def work(replica: Replica) -> tuple[int, int, list[int]]:
+        seqs = []
+        for number in range(3):
+            await replica.propose(_schedule(f"s{number}"))
+            await replica.snapshotter.take()
+            assert replica.snapshotter.newest is not None
+            seqs.append(replica.snapshotter.newest.seq)
+        bounds = await replica._journal.bounds()
+        return bounds.first, bounds.last, seqs
+
+    first, _, seqs = _with_replica(tmp_path, work)
+    assert first == seqs[-2] + 1
+    assert [found.seq for found in snapshot.manifests(tmp_path / "snapshots")] == [seqs[-1], seqs[-2]]
+
+
+def a_lost_state_comes_back_from_snapshot_and_journal(tmp_path: Path) -> None:
+    digests: list[str] = []
+
+    async def work(replica: Replica) -> None:
+        for number in range(5):
+            await replica.propose(_schedule(f"s{number}"))
+            await replica.snapshotter.take()
+        await replica.propose(_schedule("after the last snapshot".replace(" ", "-")))
+        digests.append(await replica.read(full_digest))
+
+    _with_replica(tmp_path, work)
+    for path in tmp_path.glob("state.db*"):
+        path.unlink()
+
+    async def look(replica: Replica) -> list[str]:
+        return await _ids(replica)
+
+    assert _with_replica(tmp_path, look) == ["after-the-last-snapshot", "s0", "s1", "s2", "s3", "s4"]
+
+
+def a_damaged_snapshot_is_passed_over_for_the_one_before(tmp_path: Path) -> None:
+    async def work(replica: Replica) -> None:
+        for number in range(5):
+            await replica.propose(_schedule(f"s{number}"))
+            await replica.snapshotter.take()
+
+    _with_replica(tmp_path, work)
+    for path in tmp_path.glob("state.db*"):
+        path.unlink()
+    newest = snapshot.manifests(tmp_path / "snapshots")[0]
+    file = tmp_path / "snapshots" / f"state-{newest.seq:016d}.db"
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    file.write_bytes(raw)
+    with pytest.raises(SnapshotDamaged):
+        snapshot.verify(tmp_path / "snapshots", newest)
+    assert len(_with_replica(tmp_path, _ids)) == 5
+
+
+def without_state_and_snapshots_a_trimmed_journal_is_refused(tmp_path: Path) -> None:
+    async def work(replica: Replica) -> None:
+        for number in range(3):
+            await replica.propose(_schedule(f"s{number}"))
+            await replica.snapshotter.take()
+
+    _with_replica(tmp_path, work)
+    for path in tmp_path.glob("state.db*"):
+        path.unlink()
+    shutil.rmtree(tmp_path / "snapshots")
+    with pytest.raises(StateDamaged, match="neither a state nor a whole snapshot"):
+        _with_replica(tmp_path, _ids)
+
+
+def a_state_of_another_journal_is_refused(tmp_path: Path) -> None:
+    _with_replica(tmp_path / "a", _fill)
+    _with_replica(tmp_path / "b", _fill)
+    shutil.copy(tmp_path / "b" / "state.db", tmp_path / "a" / "state.db")
+    with pytest.raises(WrongIncarnation, match="belongs to journal"):
+        _with_replica(tmp_path / "a", _ids)
+
+
+def a_journal_that_is_older_than_the_state_is_refused(tmp_path: Path) -> None:
+    _with_replica(tmp_path, _fill)
+    shutil.copy(tmp_path / "journal.db", tmp_path / "old-copy")
+    _with_replica(tmp_path, _fill)
+    for path in tmp_path.glob("journal.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "old-copy", tmp_path / "journal.db")
+    with pytest.raises(WrongIncarnation, match="the journal ends at"):
+        _with_replica(tmp_path, _ids)
+
+
+def two_processes_cannot_use_one_directory(tmp_path: Path) -> None:
+    async def work(replica: Replica) -> None:
+        second = compose(Settings(data=tmp_path, name="two"))
+        with pytest.raises(OfficeTaken, match="another Tocsin"):
+            await second.start()
+
+    _with_replica(tmp_path, work)
+
+
+def a_snapshot_taken_under_load_is_the_state_at_one_sequence_number(tmp_path: Path) -> None:
+    async def work(replica: Replica) -> None:
+        writing = [asyncio.create_task(replica.propose(_schedule(f"s{n}"))) for n in range(200)]
+        await replica.snapshotter.take()
+        await asyncio.gather(*writing)
+        await replica.snapshotter.take()
+
+    _with_replica(tmp_path, work)
+    for manifest in snapshot.manifests(tmp_path / "snapshots"):
+        db = sqlite3.connect(snapshot.verify(tmp_path / "snapshots", manifest))
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("SELECT value FROM meta WHERE key = 'seq'").fetchone() == (manifest.seq,)
+        (held,) = db.execute("SELECT count(*) FROM schedule").fetchone()
+        (due,) = db.execute("SELECT count(*) FROM due").fetchone()
+        assert held == due
+        db.close()

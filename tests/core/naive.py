@@ -49,7 +49,7 @@ class Naive:
             return
         self._give_up_overdue(line)
         keeps_text = line.schedule is not None and line.schedule.cron == schedule.cron
-        if not keeps_text:
+        if not keeps_text or line.schedule.timezone != schedule.timezone:  # type: ignore[union-attr]
             line.expression = Expression.parse(resolved, timezone=schedule.timezone)
         line.schedule = schedule
         line.decided_upto = max([self.now, *line.outcomes])

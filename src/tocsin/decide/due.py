@@ -13,6 +13,7 @@ import msgspec
 
 from tocsin.decide.missed import Presence, catch_up, catch_up_slot
 from tocsin.decide.timeline import Plan, Slot, plan
+from tocsin.errors import InvalidSchedule
 from tocsin.model import change as c
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind, LaunchState
@@ -131,7 +132,12 @@ def decide_due(
     """Decide every row. ``open_launches`` is needed for schedules whose overlap policy asks for it."""
     decision = Decision()
     for row in rows:
-        settled = plan(row.resolved, row.zone, row.rule)
+        try:
+            settled = plan(row.resolved, row.zone, row.rule)
+        except InvalidSchedule as unreadable:
+            # It could be read when it was written: this machine's time zones are others. The rest must go on.
+            decision.record(decision.skipped, row, row.instant_s, None, f"unreadable: {unreadable}")
+            continue
         if settled.plain and row.at_ms >= presence.since_ms:
             following = settled.next_instant(row.instant_s)
             decision.start(row, row.instant_s, None if following is None else Slot(following, 0), None)

@@ -22,6 +22,7 @@ log = structlog.get_logger()
 
 CALLS_AT_ONCE = 256
 """Calls of one kind of target that are being made at the same time. What runs after it was accepted is not counted."""
+_CALL, _WATCH = "call", "watch"
 _NOT_IN_OFFICE = Outcome(Verdict.NOT_STARTED, reason="this replica was no longer in office")
 
 
@@ -62,21 +63,24 @@ class Launcher:
             if isinstance(self._targets[flight.kind], BatchTarget):
                 batches.setdefault(flight.kind, []).append(flight)
             else:
-                self._fly(flight, self._launch(flight))
+                self.calls += 1
+                self._flying[flight.lid] = flight
+                self._spawn(self._launch(flight), _CALL)
         for kind, batch in batches.items():
             self.calls += len(batch)
-            self._spawn(self._launch_batch(kind, batch))
+            self._spawn(self._launch_batch(kind, batch), _CALL)
 
     def adopt(self, flight: Flight) -> None:
         """It runs already: wait for its end."""
-        self._fly(flight, self._follow(flight))
+        self._flying[flight.lid] = flight
+        self._spawn(self._follow(flight), _WATCH)
 
     def cancel(self, lid: int, reason: str) -> None:
         """Stop it, wherever it is on its way. It then ends as cancelled, unless it was faster."""
         flight = self._flying.get(lid)
         if flight is not None:
             flight.cancel = reason
-            self._spawn(self._targets[flight.kind].cancel(flight.order))
+            self._spawn(self._targets[flight.kind].cancel(flight.order), _CALL)
 
     def report(self, flight: Flight, outcome: Outcome) -> None:
         """An attempt ended."""
@@ -102,38 +106,34 @@ class Launcher:
 
     async def drain(self, grace_s: float) -> None:
         """Give calls that are being made a moment to end, then let go. What runs elsewhere runs on."""
-        calls = [task for task in self._tasks if task.get_name() == "call"]
+        calls = [task for task in self._tasks if task.get_name() == _CALL]
         if calls:
             await asyncio.wait(calls, timeout=grace_s)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _fly(self, flight: Flight, work: Coroutine[None, None, None]) -> None:
-        self._flying[flight.lid] = flight
-        self._spawn(work)
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._landed)
+        task.add_done_callback(self._finished)
 
-    def _landed(self, task: asyncio.Task[None]) -> None:
+    def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             # A target never raises for what can go wrong with a call, so this is a defect: say so, loudly.
             log.error("a target broke its contract", exc_info=task.exception())
 
     async def _launch(self, flight: Flight) -> None:
-        self.calls += 1
-        name_this_task("call")
         try:
             async with self._slots[flight.kind]:
                 outcome = await self._call(flight)
         finally:
             self.calls -= 1
-            name_this_task("watch")
-        await self._conclude(flight, outcome)
+        if outcome.verdict is Verdict.ACCEPTED:
+            self._spawn(self._follow(flight), _WATCH)
+        else:
+            self._land(flight, outcome)
 
     async def _call(self, flight: Flight) -> Outcome:
         if flight.cancel is not None:
@@ -143,20 +143,19 @@ class Launcher:
         return await self._targets[flight.kind].launch(flight.order)
 
     async def _follow(self, flight: Flight) -> None:
-        await self._conclude(flight, Outcome(Verdict.ACCEPTED))
+        """It runs: say so, and wait for its end."""
+        target = self._targets[flight.kind]
+        self._reports.accepted[flight.lid] = flight
+        self._wake()
+        if flight.cancel is not None:
+            await target.cancel(flight.order)
+        self._land(flight, await target.watch(flight.order))
 
-    async def _conclude(self, flight: Flight, outcome: Outcome) -> None:
-        if outcome.verdict is Verdict.ACCEPTED:
-            self._reports.accepted[flight.lid] = flight
-            self._wake()
-            if flight.cancel is not None:
-                await self._targets[flight.kind].cancel(flight.order)
-            outcome = await self._targets[flight.kind].watch(flight.order)
+    def _land(self, flight: Flight, outcome: Outcome) -> None:
         self._flying.pop(flight.lid, None)
         self.report(flight, outcome)
 
     async def _launch_batch(self, kind: str, flights: list[Flight]) -> None:
-        name_this_task("call")
         target = self._targets[kind]
         assert isinstance(target, BatchTarget)
         try:
@@ -169,8 +168,3 @@ class Launcher:
         self._reports.ended.extend(zip(flights, outcomes, strict=True))
         self._wake()
 
-
-def name_this_task(name: str) -> None:
-    task = asyncio.current_task()
-    if task is not None:
-        task.set_name(name)

@@ -102,7 +102,7 @@ class Leader:
         self._term = 0
         self._alive_ms = 0
         self._retained_s = clock.elapsed_s()
-        self._retained_lid = 0
+        self._looked_upto_sid = 0
         self.ready = asyncio.Event()
 
     # What others may ask of it
@@ -141,7 +141,7 @@ class Leader:
         plan: Agenda = await self._on_state(agenda, self._store, now_ms, self._capacity())
         reports = self._launcher.take()
         wishes = self._take_wishes()
-        commands = await self._on_state(self._prepare, wishes, now_ms)
+        commands, wishes = await self._on_state(self._prepare, wishes, now_ms)
         forgotten = await self._forgettable(now_ms)
         decided = [*plan.changes(), *forgotten]
         changes = [*decided, *changes_of(reports, self._launcher.targets, now_ms), *commands]
@@ -152,7 +152,8 @@ class Leader:
                 return await self._not_written(refused, reports, wishes)
             await self._act(plan, changes, results, now_ms)
             self._answer(wishes, results[len(changes) - len(commands) :])
-            tally.count(self._metrics, plan, reports, self._launcher.targets, now_ms)
+            tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
+        self._alive_ms = now_ms
         return await self._summary(plan, reports, wishes)
 
     async def _take_office(self) -> None:
@@ -179,17 +180,19 @@ class Leader:
                 self._launcher.cancel(flight.lid, flight.cancel)
 
     async def _noticed_absence(self, now_ms: int) -> bool:
-        """Was there a time in which nobody acted? Then the journal hears of it before anything is decided."""
-        since_ms, self._alive_ms = self._alive_ms, now_ms
+        """Was there a time in which nobody acted (suspend, stall, a clock's step, a full disk)? Then the journal
+        hears of it before anything is decided."""
+        since_ms = self._alive_ms
         if now_ms - since_ms < ABSENCE_MS + HEARTBEAT_S * 1000:
             return False
-        log.warning("nobody was able to act", seconds=round((now_ms - since_ms) / 1000, 1))
-        self._metrics.absences.inc()
         try:
             await self._proposer.commit([c.Returned(since_ms)], self._term, now_ms)
         except JournalError as refused:
-            self._alive_ms = since_ms
             await self._not_written(refused, Reports(), [])
+            return True
+        log.warning("nobody was able to act", seconds=round((now_ms - since_ms) / 1000, 1))
+        self._metrics.absences.inc()
+        self._alive_ms = now_ms
         return True
 
     async def _act(self, plan: Agenda, changes: list[c.Change], results: list[Any], now_ms: int) -> None:
@@ -251,8 +254,16 @@ class Leader:
         taken, self._wishes = self._wishes[:count], self._wishes[count:]
         return taken
 
-    def _prepare(self, wishes: list[_Wish], now_ms: int) -> list[c.Change]:
-        return [prepare(self._store.db, wish.command, now_ms) for wish in wishes]
+    def _prepare(self, wishes: list[_Wish], now_ms: int) -> tuple[list[c.Change], list[_Wish]]:
+        """The changes, and the wishes they are for. A wish that cannot be one is answered here and now."""
+        changes, prepared = [], []
+        for wish in wishes:
+            try:
+                changes.append(prepare(self._store.db, wish.command, now_ms))
+                prepared.append(wish)
+            except TocsinError as wrong:
+                wish.answer.get_loop().call_soon_threadsafe(_settle, wish.answer, wrong)
+        return changes, prepared
 
     def _answer(self, wishes: list[_Wish], results: list[Any]) -> None:
         for wish, result in zip(wishes, results, strict=True):
@@ -266,12 +277,12 @@ class Leader:
         before_ms = now_ms - keep.age_ms
         db = self._store.db
         old = await self._on_state(queries.forgettable, db, before_ms, keep.total, FORGOTTEN_AT_ONCE)
-        many = await self._on_state(queries.surplus, db, self._retained_lid, keep.each, FORGOTTEN_AT_ONCE)
+        many, self._looked_upto_sid = await self._on_state(
+            queries.surplus, db, self._looked_upto_sid, keep.each, FORGOTTEN_AT_ONCE
+        )
         lids = sorted({*old, *many})
         if len(lids) < FORGOTTEN_AT_ONCE:
-            # Everything up to here has been looked at: rest until the next time.
             self._retained_s = self._clock.elapsed_s()
-            self._retained_lid = self._store.meta.next_lid - 1
         return [c.HistoryForgotten(lids, before_ms)] if lids else []
 
     async def _summary(self, plan: Agenda, reports: Reports, wishes: list[_Wish]) -> Tick:

@@ -51,13 +51,14 @@ def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.Schedul
 
 
 def _settled_before(db: sqlite3.Connection, schedule: Schedule) -> str | None:
-    """The settled text, if an edit leaves the text alone: ``@every`` must keep its anchor."""
-    found = db.execute("SELECT resolved, zone, spec FROM schedule WHERE id = ?", (schedule.id,)).fetchone()
+    """The settled text, if an edit leaves the text alone: ``@every`` must keep its anchor, in any zone."""
+    found = db.execute("SELECT resolved, spec FROM schedule WHERE id = ?", (schedule.id,)).fetchone()
     if found is None:
         return None
-    resolved, zone, spec = found
-    unchanged = (schedule.cron, schedule.timezone) == (decode_spec(spec).cron, zone)
-    return str(resolved) if unchanged else None
+    resolved, spec = str(found[0]), decode_spec(found[1])
+    same_text = schedule.cron == spec.cron
+    same_meaning = schedule.timezone == spec.timezone or "@every" in resolved.lower()
+    return resolved if same_text and same_meaning else None
 
 
 def _switch(db: sqlite3.Connection, command: SwitchSchedule, now_ms: int) -> c.ScheduleSwitched:

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from tocsin.decide.due import Decision, DueRow, OpenRow, decide_due
 from tocsin.decide.missed import Presence
-from tocsin.decide.timeline import plan
 from tocsin.decide.waiting import QueuedRow, RetryRow, decide_waiting
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
-from tocsin.model.rule import Overlap
+from tocsin.model.rule import Overlap, decode_rule
 from tocsin.state import queries
 from tocsin.state.store import Store
 
@@ -48,7 +47,7 @@ def agenda(store: Store, now_ms: int, limit: int) -> Agenda:
 
 def _open_where_it_matters(db: sqlite3.Connection, rows: list[DueRow]) -> dict[int, list[OpenRow]]:
     """Open launches of the due schedules that have an overlap policy. Most have none."""
-    asking = [row.sid for row in rows if row.rule and plan(row.resolved, row.zone, row.rule).rule.overlap != Overlap.ALLOW]
+    asking = [row.sid for row in rows if row.rule and decode_rule(row.rule).overlap is not Overlap.ALLOW]
     found: dict[int, list[OpenRow]] = {}
     if asking:
         for sid, *rest in queries.open_launches(db, asking):

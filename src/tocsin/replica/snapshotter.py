@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 from pathlib import Path
 
 import structlog
@@ -49,7 +50,7 @@ class Snapshotter:
         try:
             self.newest = await asyncio.to_thread(self._write)
             await self._trim()
-        except (OSError, snapshot.sqlite3.Error, JournalError) as wrong:
+        except (OSError, sqlite3.Error, JournalError) as wrong:
             log.warning("no snapshot this time", reason=str(wrong))
             return
         log.info("snapshot", seq=self.newest.seq, bytes=self.newest.size)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from tocsin.model.launch import CLOSED_FROM, LaunchState
 
 _OPEN = f"state < {CLOSED_FROM}"
+SCHEDULES_LOOKED_AT = 20_000
+"""How many schedules one look for surplus history takes in: the next look goes on from there."""
 
 
 def due(db: sqlite3.Connection, now_ms: int, limit: int) -> list[tuple[object, ...]]:
@@ -128,16 +130,21 @@ def forgettable(db: sqlite3.Connection, before_ms: int, keep_total: int, limit: 
     return [lid for (lid,) in found]
 
 
-def surplus(db: sqlite3.Connection, since_lid: int, keep_each: int, limit: int) -> list[int]:
-    """Closed launches beyond the newest ``keep_each`` of their schedule, for schedules that launched lately."""
+def surplus(db: sqlite3.Connection, after_sid: int, keep_each: int, limit: int) -> tuple[list[int], int]:
+    """Closed launches beyond the newest ``keep_each`` of their schedule, for the next so many schedules; and where
+    to go on looking the next time (0: from the beginning)."""
+    looked_at = db.execute(
+        "SELECT sid, count(*) FROM launch INDEXED BY launch_by_name WHERE sid > ? GROUP BY sid LIMIT ?",
+        (after_sid, SCHEDULES_LOOKED_AT),
+    ).fetchall()
     found: list[int] = []
-    busy = db.execute("SELECT DISTINCT sid FROM launch WHERE lid > ?", (since_lid,))
-    for (sid,) in busy.fetchall():
-        rows = db.execute(
-            "SELECT lid, state FROM launch WHERE sid = ? ORDER BY instant_s DESC LIMIT ? OFFSET ?",
-            (sid, limit, keep_each),
-        )
-        found.extend(lid for lid, state in rows if state >= CLOSED_FROM)
+    for sid, count in looked_at:
+        if count > keep_each:
+            rows = db.execute(
+                "SELECT lid, state FROM launch WHERE sid = ? ORDER BY instant_s DESC LIMIT ? OFFSET ?",
+                (sid, limit, keep_each),
+            )
+            found.extend(lid for lid, state in rows if state >= CLOSED_FROM)
         if len(found) >= limit:
-            break
-    return found[:limit]
+            return found[:limit], sid - 1
+    return found, looked_at[-1][0] if len(looked_at) == SCHEDULES_LOOKED_AT else 0

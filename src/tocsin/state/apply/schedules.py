@@ -112,15 +112,19 @@ def _create(context: Context, change: c.SchedulePut) -> int:
 
 
 def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
-    """Replace. Where the timing is as before, the due row and the settled text stay as they are: an edit of a
-    description neither repeats nor drops an occurrence, and ``@every`` keeps its anchor."""
+    """Replace. Where the timing is as before the due row stays as it is: an edit of a description neither repeats
+    nor drops an occurrence."""
     schedule = change.schedule
     former = _decode(present.spec)
     if schedule == former:
         return present.version
     rule = encode_rule(schedule.rule())
-    same_text = (schedule.cron, schedule.timezone) == (former.cron, former.timezone)
-    same_timing = same_text and rule == present.rule and schedule.enabled == bool(present.enabled)
+    same_timing = (change.resolved, schedule.timezone, rule, schedule.enabled) == (
+        present.resolved,
+        present.zone,
+        present.rule,
+        bool(present.enabled),
+    )
     if not same_timing:
         _account_for_overdue(context, present, "the schedule was edited before it could be launched")
     _keep_revision(context, schedule.id, present, "edited", change.actor)
@@ -129,7 +133,7 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
         "spec = ?, note = NULL WHERE sid = ?",
         (
             int(schedule.enabled),
-            present.resolved if same_text else change.resolved,
+            change.resolved,
             schedule.timezone,
             rule,
             context.entry.time_ms,

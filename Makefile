@@ -1,0 +1,57 @@
+# The verbs of this project. `make help` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help run test setup lint types imports bench clean
+
+help:  ## What there is to do
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+run: $(VENV)/.run  ## Start the service here with a few example schedules
+	@$(BIN)/tocsin serve --data tocsin-data --example
+
+test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tests
+	$(BIN)/python -m pytest
+
+setup: $(VENV)/.test $(VENV)/.bench  ## A .venv with everything a contributor needs
+
+lint: $(VENV)/.test  ## Style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+imports: $(VENV)/.test
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench  ## Speed, as ratios measured in one run on this machine
+	$(BIN)/python -m bench
+
+clean:  ## Remove the virtual environment and the caches, not the data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Tocsin needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { rm -rf $(VENV); echo "Python cannot make a virtual environment: apt-get install python3-venv"; exit 1; }
+
+# One mark for each set of dependencies, renewed when the metadata changes.
+$(VENV)/.run: $(BIN)/python pyproject.toml
+	@echo "Installing Tocsin into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test: $(BIN)/python pyproject.toml
+	@echo "Installing Tocsin and what its tests need into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.bench: $(BIN)/python pyproject.toml
+	@echo "Installing Tocsin and what its benchmarks need into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@ $(VENV)/.run

@@ -1,0 +1,65 @@
+"""Who may ask at all.
+
+The service listens on loopback only and has no tokens yet, so whoever runs on this machine may use it. A web
+page in a browser on this machine is not meant by that, and it has two ways in, both closed here:
+
+- It sends requests straight to ``http://127.0.0.1:8400`` (cross-site request forgery). Browsers put an
+  ``Origin`` on these; one that is not our own is refused. Bodies must be ``application/json``, which a page
+  cannot send to another site without asking first (and nobody here says yes).
+- It lets its own host name point to 127.0.0.1 after it was loaded (DNS rebinding): then the origin is "the
+  same", but ``Host`` still carries the page's name, which is not one of this machine's loopback names.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from tocsin.api.problems import HttpRefusal
+
+BODY_BYTES_MAX = 1024 * 1024
+_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
+
+
+def check(method: str, headers: Mapping[str, str]) -> None:
+    """Raise if this request must not be looked at any further. Header names are in lower case."""
+    host = headers.get("host", "")
+    # HTTP/1.0 probes send no Host; browsers always do.
+    if host and not is_loopback(host):
+        raise HttpRefusal(
+            403,
+            f"the host {host[:100]!r} is not a loopback name",
+            hint="ask for 127.0.0.1, [::1] or localhost; this version serves its own machine only",
+        )
+    origin = headers.get("origin")
+    if origin is not None and origin != f"http://{host}":
+        raise HttpRefusal(403, f"requests from pages of {origin[:100]!r} are not accepted")
+    if method in _WITH_BODY and has_body(headers):
+        _check_body(headers)
+
+
+def is_loopback(host: str) -> bool:
+    """Is this ``Host`` header one of this machine's own names for itself?"""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def has_body(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _check_body(headers: Mapping[str, str]) -> None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HttpRefusal(
+            415,
+            f"the content type {kind[:100]!r} is not understood",
+            hint="send content-type: application/json",
+        )
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length) > BODY_BYTES_MAX:
+        raise HttpRefusal(413, f"{length} bytes are too many", hint=f"a body may have {BODY_BYTES_MAX} bytes")

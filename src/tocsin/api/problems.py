@@ -1,0 +1,86 @@
+"""Every error as problem details. What a caller did wrong is told in full, what we did wrong is logged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from tocsin import errors
+from tocsin.client.problems import http_problem, problem_of, shown
+from tocsin.client.shapes import Problem
+
+log = structlog.get_logger()
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class HttpRefusal(errors.Refused):
+    """A request that is refused for what HTTP says about it, before anybody looks at its content."""
+
+    def __init__(self, status: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+def of_error(error: errors.TocsinError) -> Problem:
+    """The problem details of an error of ours."""
+    if isinstance(error, HttpRefusal):
+        return http_problem(error.status, error.message, hint=error.hint or None)
+    return problem_of(error)
+
+
+def of_http(error: HTTPException, request: Request[Any, Any, Any]) -> Problem:
+    """The problem details of a refusal by the framework."""
+    if error.status_code == 404:
+        return http_problem(404, f"there is nothing at {str(request.url.path)[:100]!r}")
+    if error.status_code == 405:
+        return http_problem(405, f"{request.method} is not possible here", allowed=_allow(error))
+    if isinstance(error, ValidationException) and isinstance(error.extra, list) and error.extra:
+        return _of_parameter(error.extra[0], request)
+    return http_problem(error.status_code, error.detail)
+
+
+def _of_parameter(wrong: dict[str, Any], request: Request[Any, Any, Any]) -> Problem:
+    """The framework says which parameter, and what it expected."""
+    field, complaint = str(wrong.get("key", "")), str(wrong.get("message", ""))
+    value = request.query_params.get(field)
+    expected = complaint.removeprefix("Expected ").replace("`", "")
+    return problem_of(
+        errors.InvalidInput(f"{shown(value)!r} is not accepted", field=field, value=value, allowed=expected)
+    )
+
+
+def _allow(error: HTTPException) -> str | None:
+    return (error.headers or {}).get("allow")
+
+
+def answer_error(_: Request[Any, Any, Any], error: errors.TocsinError) -> Response[bytes]:
+    problem = of_error(error)
+    if problem.status >= 500:
+        log.warning("request not carried out", error=type(error).__name__, reason=str(error))
+    return response(problem)
+
+
+def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    if error.status_code >= 500:
+        return answer_unexpected(request, error)
+    return response(of_http(error, request), allow=_allow(error))
+
+
+def answer_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Our own mistake: the log gets all of it, the caller nothing that could help an attacker."""
+    log.error("unexpected error", method=request.method, path=request.url.path, exc_info=error)
+    return response(http_problem(500, "something went wrong inside the service", hint="its log says more"))
+
+
+def response(problem: Problem, allow: str | None = None) -> Response[bytes]:
+    headers = {} if allow is None else {"Allow": allow}
+    if problem.status == 503:
+        headers["Retry-After"] = "1"
+    return Response(
+        msgspec.json.encode(problem), media_type=MEDIA_TYPE, status_code=problem.status, headers=headers
+    )

@@ -1,0 +1,49 @@
+"""What the handlers are given, and what they share."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from tocsin.config import Settings
+from tocsin.cron import parse_duration
+from tocsin.errors import InvalidInput
+from tocsin.replica.replica import Replica
+
+MOMENT_ALLOWED = "2026-01-31T09:00:00Z or unix seconds"
+_UNIX_MAX = 253_402_300_799  # the last second of 9999
+
+
+class Service:
+    """One node, as the API sees it."""
+
+    def __init__(self, replica: Replica, settings: Settings) -> None:
+        self.replica = replica
+        self.started_ms = replica.clock.wall_ms()
+        self.started_s = replica.clock.elapsed_s()
+        self.history_age_ms = parse_duration(settings.history_age, field="history_age") * 1000
+        self.snapshot_interval_s = parse_duration(settings.snapshot_interval, field="snapshot_interval")
+
+    def now_ms(self) -> int:
+        return self.replica.clock.wall_ms()
+
+
+def moment_of(text: str, field: str) -> datetime:
+    """RFC 3339 with an offset, or unix seconds."""
+    try:
+        if re.fullmatch(r"-?[0-9]{1,15}", text):
+            return datetime.fromtimestamp(int(text), UTC)
+        # A "+" in a query is a blank by the rules of forms; an offset cannot hold a blank, so it was meant.
+        moment = datetime.fromisoformat(re.sub(r" (?=[0-9]{2}:?[0-9]{2}$)", "+", text))
+        if moment.tzinfo is None:
+            raise ValueError("it has no offset")
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError, OSError) as wrong:
+        raise InvalidInput(
+            f"{text[:60]!r} is not a moment: {wrong}", field=field, value=text, allowed=MOMENT_ALLOWED
+        ) from None
+
+
+def seconds_of(moment: datetime) -> int:
+    """Unix seconds within what schedules can have."""
+    return max(0, min(_UNIX_MAX, int(moment.timestamp())))

@@ -1,0 +1,118 @@
+"""What all commands have in common: options, errors, exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from typer.core import TyperCommand
+
+from tocsin.errors import InvalidInput, TocsinError, Unreachable
+
+if TYPE_CHECKING:
+    from tocsin.client import Client
+
+_T = TypeVar("_T")
+
+Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON, for programs.")]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", envvar="TOCSIN_URL", help="Address of the service. [dim]http://127.0.0.1:8400[/dim]"
+    ),
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the schedule.", show_default=False)]
+
+REFUSED, UNREACHABLE, INTERRUPTED = 1, 3, 130
+
+
+class Command(TyperCommand):
+    """A command whose errors are sentences. A stack trace is for our mistakes, never for the user's."""
+
+    def invoke(self, ctx: Any) -> Any:
+        as_json = bool(ctx.params.get("as_json"))
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except TocsinError as error:
+            report(error, as_json)
+            raise typer.Exit(UNREACHABLE if isinstance(error, Unreachable) else REFUSED) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever reads has seen enough (`| head`): nothing may be written any more, not even at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
+
+class Mistakes(TocsinError):  # noqa: N818  # why: so are all of tocsin.errors
+    """Several errors at once: all that is wrong with what was given."""
+
+    def __init__(self, found: list[TocsinError]) -> None:
+        super().__init__("; ".join(str(mistake) for mistake in found))
+        self.found = found
+
+
+def report(error: TocsinError, as_json: bool) -> None:
+    """One or two lines on stderr, or the problem details in one."""
+    for each in error.found if isinstance(error, Mistakes) else [error]:
+        if as_json:
+            from tocsin.client.problems import problem_of
+
+            print(encoded(problem_of(each)), file=sys.stderr)
+        else:
+            print("\n".join(sentences(each)), file=sys.stderr)
+
+
+def sentences(error: TocsinError) -> list[str]:
+    """What is wrong, and below it what would be right."""
+    first, second = error.message, [error.hint]
+    if isinstance(error, InvalidInput):
+        shown = str(error.value)[:100]
+        is_told = not shown or shown in error.message
+        first = f"{error.field}: {first}" + ("" if is_told else f" (given: {shown})")
+        second = [f"allowed: {error.allowed}" if error.allowed else "", error.hint]
+    rest = "; ".join(filter(None, second))
+    return [_printable(f"tocsin: {first}"), *([_printable(f"        {rest}")] if rest else [])]
+
+
+def ask(url: str | None, question: Callable[[Client], Awaitable[_T]]) -> _T:
+    """Open a client, ask, close it."""
+    import asyncio
+
+    async def whole() -> _T:
+        from tocsin.client import Client
+
+        async with Client(url) as client:
+            return await question(client)
+
+    return asyncio.run(whole())
+
+
+def encoded(value: object) -> str:
+    import msgspec
+
+    return msgspec.json.encode(value).decode()
+
+
+def print_json(value: object) -> None:
+    print(encoded(value))
+
+
+def pairs(given: list[str] | None, field: str) -> dict[str, str]:
+    """``k=v``, several times."""
+    found = {}
+    for pair in given or ():
+        key, sign, value = pair.partition("=")
+        if not key or not sign:
+            raise InvalidInput(f"{pair!r} is not a pair", field=field, value=pair, allowed="key=value")
+        found[key] = value
+    return found
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

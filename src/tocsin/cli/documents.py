@@ -1,0 +1,148 @@
+"""What ``apply`` reads: YAML or JSON, several documents a file, several schedules a document.
+
+Everything is read and checked before anything is sent. An error says where: file, document, id and field.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+from tocsin.cli.command import Mistakes
+from tocsin.errors import InvalidInput, TocsinError
+from tocsin.model.schedule import Schedule, ScheduleView, convert
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_READ_ONLY = frozenset(ScheduleView.__struct_fields__) - frozenset(Schedule.__struct_fields__)
+"""What is read back but cannot be written: passed over, so that `show --json` can be applied again."""
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Document(NamedTuple):
+    """A schedule, and where it stands."""
+
+    where: str
+    schedule: Schedule
+
+
+def read_documents(sources: list[str]) -> list[Document]:
+    """All schedules of all sources, or ``Mistakes`` with everything that is wrong with them."""
+    documents: list[Document] = []
+    mistakes: list[TocsinError] = []
+    for name, text in _texts(sources, mistakes):
+        try:
+            for where, value in _values(name, text):
+                _add(where, value, documents, mistakes)
+        except InvalidInput as unreadable:
+            mistakes.append(unreadable)
+    mistakes += _repeated(documents)
+    if mistakes:
+        raise Mistakes(mistakes)
+    if not documents:
+        raise InvalidInput(
+            "there is no schedule in there", field="file", value=", ".join(sources), allowed="YAML or JSON"
+        )
+    return documents
+
+
+def _texts(sources: list[str], mistakes: list[TocsinError]) -> Iterator[tuple[str, str]]:
+    for source in sources:
+        try:
+            if source == "-":
+                yield "(stdin)", sys.stdin.read()
+                continue
+            for path in _files(Path(source)):
+                yield str(path), path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as wrong:
+            reason = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
+            mistakes.append(InvalidInput(f"{source}: {reason}", field="file", value=source))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+
+
+def _values(name: str, text: str) -> Iterator[tuple[str, object]]:
+    """The schedules of a file, each with its place."""
+    try:
+        loaded = list(yaml.load_all(text, Loader=_Loader))
+    except yaml.YAMLError as wrong:
+        raise _bad_yaml(name, wrong) from None
+    except (RecursionError, ValueError) as wrong:
+        raise InvalidInput(f"{name}: {wrong}", field="file", value=name) from None
+    for number, document in enumerate(loaded, 1):
+        where = name if len(loaded) == 1 else f"{name}, document {number}"
+        if isinstance(document, dict) and isinstance(document.get("items"), list):
+            document = document["items"]
+        if isinstance(document, list):
+            for place, item in enumerate(document, 1):
+                yield f"{where}, item {place}", item
+        elif document is not None:
+            yield where, document
+
+
+def _add(where: str, value: object, documents: list[Document], mistakes: list[TocsinError]) -> None:
+    try:
+        documents.append(Document(where, _schedule(value)))
+    except InvalidInput as wrong:
+        id = value.get("id") if isinstance(value, dict) else None
+        place = f"{where}, {id}" if isinstance(id, str) else where
+        mistakes.append(
+            InvalidInput(
+                f"{wrong.message} ({place})",
+                field=wrong.field,
+                value=wrong.value,
+                allowed=wrong.allowed,
+                hint=wrong.hint,
+            )
+        )
+
+
+def _schedule(value: object) -> Schedule:
+    if not isinstance(value, dict):
+        raise InvalidInput(
+            "a schedule is a mapping of fields",
+            field="schedule",
+            value=repr(value)[:60],
+            allowed="id, cron, target, ...",
+        )
+    try:
+        # By way of JSON, so that what is compared is what will be stored: YAML knows dates and numeric keys.
+        plain = msgspec.json.decode(msgspec.json.encode(value))
+        return convert({key: item for key, item in plain.items() if key not in _READ_ONLY})
+    except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
+        raise InvalidInput(str(wrong), field="schedule", value="") from None
+
+
+def _repeated(documents: list[Document]) -> list[TocsinError]:
+    seen: dict[str, str] = {}
+    found: list[TocsinError] = []
+    for where, schedule in documents:
+        if schedule.id in seen:
+            found.append(
+                InvalidInput(
+                    f"{schedule.id!r} is defined twice: {seen[schedule.id]} and {where}",
+                    field="id",
+                    value=schedule.id,
+                    allowed="each id once",
+                )
+            )
+        seen.setdefault(schedule.id, where)
+    return found
+
+
+def _bad_yaml(name: str, wrong: yaml.YAMLError) -> InvalidInput:
+    mark = getattr(wrong, "problem_mark", None)
+    place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+    problem = getattr(wrong, "problem", None) or str(wrong).replace("\n", " ")
+    hint = "put the cron text in quotes" if any(sign in problem for sign in ("'@'", "alias", "'%'")) else ""
+    return InvalidInput(
+        f"{name}{place}: {problem}", field="file", value=name, allowed="YAML or JSON", hint=hint
+    )

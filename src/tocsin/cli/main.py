@@ -1,0 +1,81 @@
+"""The list of commands, and what ``tocsin`` alone teaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+from tocsin.cli import define, look, operate, reckon, serve
+from tocsin.cli.command import Command, Json, print_json
+
+_FIRST_STEPS = """\
+Tocsin launches what you schedule: once, on time, and accounted for.
+
+  1. tocsin serve --example                                     run it, with a few examples
+  2. tocsin add hello '*/10 * * * * *' --shell 'echo hello'     in another terminal: a schedule of your own
+  3. tocsin launches                                            what it did
+
+  tocsin next '30 2 * * mon-fri' --tz Europe/Berlin             when would that be?
+  tocsin why hello                                              why was it launched, or why not?
+  tocsin --help                                                 all commands\
+"""
+
+app = typer.Typer(
+    name="tocsin",
+    help="Launches what you schedule: once, on time, and accounted for.",
+    add_completion=False,
+    invoke_without_command=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def first_steps(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(_FIRST_STEPS)
+
+
+def version(as_json: Json = False) -> None:
+    """Print the version.
+
+    Example: tocsin version
+    """
+    from tocsin import __version__
+
+    if as_json:
+        print_json({"version": __version__})
+    else:
+        print(f"tocsin {__version__}")
+
+
+_COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    "The service": {"serve": serve.serve, "status": look.status, "version": version},
+    "Schedules": {
+        "add": define.add,
+        "apply": define.apply,
+        "list": look.list_schedules,
+        "show": look.show,
+        "pause": operate.pause,
+        "resume": operate.resume,
+        "rm": define.rm,
+    },
+    "Launches": {
+        "run": operate.run,
+        "launches": look.launches,
+        "output": look.output,
+        "cancel": operate.cancel,
+        "why": look.why,
+    },
+    "Without a service": {"next": reckon.next_instants, "explain": reckon.explain},
+}
+for _panel, _commands in _COMMANDS.items():
+    for _name, _function in _commands.items():
+        app.command(_name, cls=Command, rich_help_panel=_panel)(_function)
+
+
+def main() -> None:
+    """The entry point."""
+    app()

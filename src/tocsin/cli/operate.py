@@ -1,0 +1,112 @@
+"""``pause``, ``resume``, ``run`` and ``cancel``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tocsin.cli.command import REFUSED, Id, Json, Url, ask, print_json
+from tocsin.errors import NotFound
+
+if TYPE_CHECKING:
+    from tocsin.client import Client
+    from tocsin.client.shapes import LaunchDetail
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the launch.", show_default=False)]
+_LOOK_EVERY_S = 0.2
+_ENDED = ("succeeded", "failed", "skipped", "cancelled", "in_doubt")
+
+
+def pause(
+    id: Id,
+    note: Annotated[str, typer.Option("--note", help="Why, for whoever finds it paused.")] = "",
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Stop launching a schedule, until it is resumed.
+
+    Example: tocsin pause billing/payroll --note 'the bank is down'
+    """
+    view = ask(url, lambda client: client.pause(id, note))
+    if as_json:
+        print_json(view)
+    else:
+        print(f"{view.id} is paused; 'tocsin resume {view.id}' goes on")
+
+
+def resume(id: Id, url: Url = None, as_json: Json = False) -> None:
+    """Launch a paused schedule again, from its next occurrence on.
+
+    Example: tocsin resume billing/payroll
+    """
+    view = ask(url, lambda client: client.resume(id))
+    if as_json:
+        print_json(view)
+        return
+    from tocsin.cli.present import away, moment
+
+    print(f"{view.id} goes on; next: {moment(view.next, view.timezone)} {away(view.next)}")
+
+
+def run(
+    id: Id,
+    wait: Annotated[bool, typer.Option("--wait", help="Until it has ended; print what it printed.")] = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Launch a schedule now, beside its timeline.
+
+    With --wait the exit status is 0 if it succeeded, else 1.
+
+    Example: tocsin run billing/payroll --wait
+    """
+    view = ask(url, lambda client: _run(client, id, wait, as_json))
+    if as_json:
+        print_json(view)
+    elif not wait:
+        print(f"{view.name} {view.state}")
+    elif view.state != "succeeded":
+        print(f"{view.name} {view.state}: {view.reason}", file=sys.stderr)
+    if wait and view.state != "succeeded":
+        raise typer.Exit(REFUSED)
+
+
+def cancel(
+    name: Name,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the record.")] = "",
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Stop a launch that has not ended.
+
+    Example: tocsin cancel billing/payroll-1767225600
+    """
+    view = ask(url, lambda client: client.cancel(name, reason))
+    if as_json:
+        print_json(view)
+    else:
+        print(f"{view.name} {view.state if view.state in _ENDED else 'is being stopped'}")
+
+
+async def _run(client: Client, id: str, wait: bool, as_json: bool) -> LaunchDetail:
+    import asyncio
+
+    started = await client.run(id)
+    view = await client.launch(started.name)
+    while wait and view.state not in _ENDED:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        view = await client.launch(started.name)
+    if wait and not as_json:
+        await _print_output(client, view)
+    return view
+
+
+async def _print_output(client: Client, view: LaunchDetail) -> None:
+    from tocsin.cli.look import print_output
+
+    try:
+        print_output(await client.output(view.name))
+    except NotFound:
+        return  # its target captures none

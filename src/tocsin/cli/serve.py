@@ -1,0 +1,125 @@
+"""``tocsin serve``: the one command that runs the service itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tocsin.cli.command import Json, print_json
+
+if TYPE_CHECKING:
+    from tocsin.config import Settings
+
+_EXAMPLES = Path(__file__).parent / "examples" / "first.yaml"
+
+
+def _option(name: str, help: str, default: str) -> Any:
+    """An option that is also ``TOCSIN_<NAME>`` in the environment; the default stands in ``Settings``."""
+    return typer.Option(
+        f"--{name.replace('_', '-')}", envvar=f"TOCSIN_{name.upper()}", help=help, show_default=default
+    )
+
+
+def serve(
+    data: Annotated[
+        Path | None, _option("data", "Directory for all that this node keeps.", "tocsin-data")
+    ] = None,
+    listen: Annotated[
+        str | None, _option("listen", "Address of the API; port 0: any.", "127.0.0.1:8400")
+    ] = None,
+    journal: Annotated[
+        str | None, _option("journal", "URL of the journal.", "sqlite:///DATA/journal.db")
+    ] = None,
+    name: Annotated[str | None, _option("name", "Name of this replica.", "the host name")] = None,
+    snapshot_interval: Annotated[
+        str | None, _option("snapshot_interval", "How often the state is saved as a snapshot.", "5m")
+    ] = None,
+    history_age: Annotated[
+        str | None, _option("history_age", "How long ended launches are kept.", "30d")
+    ] = None,
+    history_each: Annotated[
+        int | None, _option("history_each", "How many ended launches of one schedule are kept.", "1000")
+    ] = None,
+    history_total: Annotated[
+        int | None, _option("history_total", "How many ended launches are kept in all.", "10000000")
+    ] = None,
+    output_bytes: Annotated[
+        int | None, _option("output_bytes", "Bytes of output kept: of its beginning and of its end.", "65536")
+    ] = None,
+    kill_grace: Annotated[
+        str | None, _option("kill_grace", "Time between SIGTERM and SIGKILL of a command.", "10s")
+    ] = None,
+    log_format: Annotated[
+        str | None, _option("log_format", "Log lines: text for people, json for machines.", "text")
+    ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Add example schedules if there are none.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run the service.
+
+    All it keeps is in one directory; stop it with Ctrl-C and start it again, and it goes on where it was.
+
+    Example: tocsin serve --data ./tocsin-data --example
+    """
+    given = {key: value for key, value in locals().items() if key not in ("example", "as_json")}
+    raise typer.Exit(_run(given, example, as_json))
+
+
+def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
+    import asyncio
+
+    import uvloop
+
+    from tocsin.api import server
+    from tocsin.config import Settings
+    from tocsin.node import compose
+    from tocsin.observe import logging
+
+    settings = Settings(**{key: value for key, value in given.items() if value is not None})
+    logging.configure(settings.log_format)
+
+    async def on_ready(url: str) -> None:
+        added = await _add_examples(url) if example else 0
+        _greet(url, settings, added, as_json)
+
+    async def whole() -> int:
+        return await server.run(compose(settings), settings, on_ready)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(whole())
+
+
+async def _add_examples(url: str) -> int:
+    """The example schedules, through the front door. Only into a store that holds nothing."""
+    from tocsin.cli.documents import read_documents
+    from tocsin.client import Client
+
+    async with Client(url) as client:
+        if (await client.schedule_page(limit=1)).items:
+            return 0
+        documents = read_documents([str(_EXAMPLES)])
+        for document in documents:
+            await client.create(document.schedule)
+        return len(documents)
+
+
+def _greet(url: str, settings: Settings, added: int, as_json: bool) -> None:
+    """What a person needs next, once, on stdout; the log goes to stderr."""
+    if as_json:
+        print_json({"url": url, "data": str(settings.data.absolute()), "replica": settings.replica_name()})
+    else:
+        option = "" if url == "http://127.0.0.1:8400" else f" --url {url}"
+        examples = f"  {added} example schedules were added.\n" if added else ""
+        print(
+            f"\nTocsin is ready at {url}, data in {settings.data.absolute()}\n{examples}\n"
+            f"  tocsin add hello '*/10 * * * * *' --shell 'echo hello'{option}\n"
+            f"  tocsin launches{option}\n"
+            f"  tocsin status{option}\n",
+        )
+    import sys
+
+    sys.stdout.flush()

@@ -1,0 +1,26 @@
+"""The typed client of Tocsin's API.
+
+``shapes``  what the API answers with, beside ``model``'s schedules and launches
+``client``  one coroutine a thing that the API can do; raises the errors of ``tocsin.errors``
+``wire``    requests go out, answers come back: several addresses, time-outs, problem details
+
+``Client`` is loaded when it is first asked for, because an HTTP library takes a third of a second to load and
+the server needs nothing here but the shapes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tocsin.client.client import Client
+
+__all__ = ["Client"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Client":
+        from tocsin.client.client import Client
+
+        return Client
+    raise AttributeError(name)

@@ -1,0 +1,73 @@
+"""Log lines: text for people, JSON for machines. On stderr, so that stdout stays for answers.
+
+Values come from callers (ids, reasons, host names), so none of them may start a line of its own or move a
+terminal's cursor: whatever is not printable is escaped.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+from tocsin.errors import InvalidInput
+
+FORMATS = ("text", "json")
+_QUIET = ("uvicorn", "uvicorn.error", "uvicorn.access")
+"""Anybody can make these warn, by sending what is not HTTP."""
+
+
+def configure(format: str) -> None:
+    """Set up logging for the whole process."""
+    if format not in FORMATS:
+        raise InvalidInput(
+            f"{format!r} is not a format", field="log_format", value=format, allowed=" or ".join(FORMATS)
+        )
+    shared: list[structlog.types.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        escaped,
+    ]
+    renderers = _renderers(format)
+    structlog.configure(
+        processors=[*shared, *renderers],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    _route_standard_logging(shared, renderers)
+
+
+def escaped(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """No value can forge a line or speak to the terminal."""
+    for key, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[key] = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+    return event
+
+
+def _renderers(format: str) -> list[structlog.types.Processor]:
+    if format == "json":
+        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    colors = sys.stderr.isatty()
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain, pad_event_to=0)]
+
+
+def _route_standard_logging(shared: list[Any], renderers: list[Any]) -> None:
+    """What libraries log looks the same, and appears only from warnings on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.ERROR)

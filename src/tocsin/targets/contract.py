@@ -1,0 +1,126 @@
+"""What every target promises.
+
+A call ends in one of five ways. The difference between ``not_started`` and ``unknown`` is what keeps a launch
+from happening twice, so a target says ``not_started`` only when it is *certain* that nothing went out:
+
+=============  ======================================================================================
+succeeded      done
+accepted       running; ``watch`` tells the end
+failed         the target itself says so; ``permanent`` when trying again cannot help
+not_started    certain: refused connection, no address, no such command
+unknown        the order may have gone out. A time-out is unknown, never failed
+=============  ======================================================================================
+
+A target whose receiver deduplicates by name is *idempotent* for that order. One that ``looks_up`` can find an
+order by name after everything else was lost **and** refuses a second launch of the same name and attempt; a
+look-up alone would not be enough, because a paused former leader may still call after it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import ClassVar, Protocol, runtime_checkable
+
+import msgspec
+
+from tocsin.model.target import TargetSpec
+
+
+class Verdict(enum.IntEnum):
+    """How a call ended."""
+
+    SUCCEEDED = 1
+    ACCEPTED = 2
+    FAILED = 3
+    NOT_STARTED = 4
+    UNKNOWN = 5
+    CANCELLED = 6
+    """The order was stopped because ``cancel`` asked for it."""
+
+
+class Order(msgspec.Struct, frozen=True, gc=False):
+    """One attempt of one launch, with all that a target needs to make the call."""
+
+    name: str
+    schedule: str
+    scheduled_at_s: int
+    attempt: int
+    term: int
+    generated_at_ms: int
+    target: TargetSpec
+    payload: bytes = b"null"
+    """JSON, as the owner wrote it."""
+    timeout_s: float | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """How a call ended, in a form that goes into the journal."""
+
+    verdict: Verdict
+    reason: str = ""
+    exit_code: int | None = None
+    permanent: bool = False
+    ended_ms: int | None = None
+
+
+SUCCEEDED = Outcome(Verdict.SUCCEEDED)
+ACCEPTED = Outcome(Verdict.ACCEPTED)
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What a launch printed: its beginning, its end, and how many bytes between them were let go."""
+
+    head: bytes
+    tail: bytes = b""
+    dropped: int = 0
+    complete: bool = True
+
+
+class Target(Protocol):
+    """A place that launches go to."""
+
+    kind: ClassVar[str]
+    looks_up: ClassVar[bool]
+
+    def idempotent(self, spec: TargetSpec) -> bool:
+        """Does the receiver deduplicate by the launch's name?"""
+        ...
+
+    async def start(self) -> None:
+        """Get ready. Called once, before anything else."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go of everything without ending what runs."""
+        ...
+
+    async def launch(self, order: Order) -> Outcome:
+        """Make the call. Never raises for what can go wrong with a call: that is an Outcome."""
+        ...
+
+    async def watch(self, order: Order) -> Outcome:
+        """Wait for the end of an accepted order. Never ``accepted``."""
+        ...
+
+    async def lookup(self, order: Order) -> Outcome | None:
+        """What became of this attempt, asked by name. None: certain that it never started, and the same
+        attempt may be launched. ``unknown``: it cannot be told."""
+        ...
+
+    async def cancel(self, order: Order) -> None:
+        """Stop it if it runs; ``watch`` (or the pending ``launch``) then ends as ``cancelled``."""
+        ...
+
+    async def output(self, name: str, attempt: int) -> Output | None:
+        """What that attempt printed, if this target captures output."""
+        ...
+
+
+@runtime_checkable
+class BatchTarget(Protocol):
+    """A target that takes many orders in one call, for a herd."""
+
+    async def launch_batch(self, orders: Sequence[Order]) -> Sequence[Outcome]:
+        """One outcome an order, in order."""
+        ...

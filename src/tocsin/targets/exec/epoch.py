@@ -1,0 +1,65 @@
+"""Since when are the records whole? Only then does a missing claim prove that an attempt never started.
+
+They are not whole for what was ordered before a power cut (claims are not flushed one by one), before the
+directory was made (or made again after it was lost), and before the day up to which old records were pruned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from tocsin.targets.exec.processes import boot_id
+
+
+class Epoch:
+    """The file ``.epoch`` of an ``exec_dir``."""
+
+    def __init__(self, exec_dir: Path) -> None:
+        self._path = exec_dir / ".epoch"
+        self._boot = boot_id()
+        self._whole = False
+        self._whole_since_ms = 0
+
+    def begin(self, now_ms: int) -> None:
+        """Called once at the start: compare with what the last process left here."""
+        found = self._read()
+        self._whole = found is not None and found[0] == self._boot
+        if found is not None and self._whole:
+            self._whole_since_ms = found[1]
+        else:
+            self._whole_since_ms = now_ms
+            self._write()
+
+    def is_whole_for(self, ordered_ms: int) -> bool:
+        """Would an attempt ordered then have left its claim here?"""
+        # The first start after a power cut trusts no missing claim at all: the clock may have been wrong.
+        return self._whole and ordered_ms >= self._whole_since_ms and self._read() is not None
+
+    def forget_until(self, ms: int) -> None:
+        """Records of what ended before that moment are about to be removed."""
+        if ms > self._whole_since_ms:
+            self._whole_since_ms = ms
+            self._write()
+
+    def _read(self) -> tuple[str, int] | None:
+        try:
+            found = json.loads(self._path.read_bytes())
+            return str(found["boot_id"]), int(found["whole_since_ms"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def _write(self) -> None:
+        temporary = self._path.with_name(".epoch.new")
+        with temporary.open("wb") as file:
+            text = json.dumps({"boot_id": self._boot, "whole_since_ms": self._whole_since_ms})
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)

@@ -1,0 +1,119 @@
+"""The keeper of one command: claims the attempt, starts the command, stays until its end, writes it down.
+
+It owes nothing to Tocsin while it works: the time-out is enforced and the outcome recorded whether or not
+anyone is left to listen. Nothing here may block but ``poll``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+
+from tocsin.targets.exec import command
+from tocsin.targets.exec.processes import identity
+from tocsin.targets.exec.records import Record
+from tocsin.targets.exec.watch import Watch, ending
+
+TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tocsin.targets.exec.mouth import Mouth
+
+
+class Keeper:
+    """Sees orders through, one at a time."""
+
+    def __init__(self, boot: str) -> None:
+        self._boot = boot
+        # SIGUSR1 can be read from this pipe, however early it comes. It says: look whether you are cancelled.
+        self._wake, writable = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(writable, False)
+        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+
+    def keep(self, order: dict[str, Any], payload: int, mouth: Mouth) -> None:
+        """See one order through, from its claim to its end."""
+        record = Record(order["record"])
+        try:
+            refusal = _claim(record, order, self._boot)
+            if refusal is not None:
+                mouth.say(refusal)
+            elif record.cancel_asked():
+                _conclude(record, mouth, ending("cancelled", "cancelled before it started"))
+            else:
+                _conclude(record, mouth, self._see_through(record, order, payload, mouth))
+        finally:
+            os.close(payload)
+
+    def _see_through(
+        self, record: Record, order: dict[str, Any], payload: int, mouth: Mouth
+    ) -> dict[str, Any]:
+        try:
+            readable, writable = os.pipe()
+        except OSError as error:
+            return ending("not_started", f"no pipe could be made for its output: {error.strerror}")
+        os.set_blocking(readable, False)
+        try:
+            pid = command.start(order, payload, writable)
+        except command.NotStartedError as error:
+            os.close(readable)
+            return ending("not_started", str(error), permanent=error.permanent)
+        finally:
+            os.close(writable)
+        _note_command(record, self._boot, pid)
+        mouth.say({"event": "started"})
+        watch = Watch(record, order, pid, readable, self._wake, mouth)
+        watch.until_over()
+        return watch.ending()
+
+
+def _claim(record: Record, order: dict[str, Any], boot: str) -> dict[str, Any] | None:
+    """Take the attempt, or say why not."""
+    if time.clock_gettime(time.CLOCK_BOOTTIME) > order["void_after_s"]:
+        return {"event": "refused", "reason": "the order reached its keeper too late"}
+    try:
+        record.make()
+        taken = not record.claim(identity(boot, os.getpid()) or "")
+    except OSError as error:
+        record.unmake()
+        return {
+            "event": "refused",
+            "reason": f"its record could not be made at {record.path}: {error.strerror}",
+        }
+    return {"event": "taken"} if taken else None
+
+
+def _note_command(record: Record, boot: str, pid: int) -> None:
+    who = identity(boot, pid)
+    try:
+        record.note_command(who or "")
+    except OSError:
+        return  # a full disk: only the answer to "does it outlive its keeper?" is lost
+
+
+def _conclude(record: Record, mouth: Mouth, how: dict[str, Any]) -> None:
+    """Write it down, however long that takes: a full disk delays the record but does not lose it."""
+    told = {"event": "ended", **how}
+    waited = False
+    while not _written(record, how):
+        if not waited:
+            mouth.say(told)
+            waited = True
+        time.sleep(1)
+    if not waited:
+        mouth.say(told)
+    mouth.finish()
+
+
+def _written(record: Record, how: dict[str, Any]) -> bool:
+    try:
+        record.write_ended(how)
+    except OSError as error:
+        return error.errno in (
+            errno.ENOENT,
+            errno.ENOTDIR,
+        )  # someone removed the record: there is nothing to keep
+    return True

@@ -1,0 +1,267 @@
+"""The exec target: orders in, outcomes out. How a command is kept alive is told in the package's prose."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tocsin.clock import Clock, SystemClock
+from tocsin.model.target import TargetSpec
+from tocsin.targets.contract import ACCEPTED, Order, Outcome, Output, Verdict
+from tocsin.targets.exec.archive import Archive, Finding, Standing, outcome_of
+from tocsin.targets.exec.epoch import Epoch
+from tocsin.targets.exec.link import Link
+from tocsin.targets.exec.orders import ExecSettings, base_env, for_keeper
+from tocsin.targets.exec.reach import send_signal, until_gone
+from tocsin.targets.exec.records import VOID, Record
+
+_HAND_OVERS_MAX = 64
+"""Orders on their way to a keeper at one time: far fewer than the socket holds."""
+_SENDS_MAX = 3
+_LOOK_AGAIN_S = 0.05
+
+
+class _Charge:
+    """An order on its way to a keeper, or running under one that this process started."""
+
+    __slots__ = ("ended", "handed", "payload", "sends", "text")
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.handed: asyncio.Future[Outcome] = loop.create_future()
+        """How the hand-over went."""
+        self.ended: asyncio.Future[Outcome] = loop.create_future()
+        self.text = self.payload = b""
+        self.sends = 0
+
+
+class ExecTarget:
+    """Launches commands on this machine."""
+
+    kind: ClassVar[str] = "exec"
+    looks_up: ClassVar[bool] = True
+
+    def __init__(
+        self, exec_dir: Path, settings: ExecSettings | None = None, *, clock: Clock | None = None
+    ) -> None:
+        self._archive = Archive(exec_dir.absolute())
+        self._epoch = Epoch(exec_dir.absolute())
+        self._settings = settings or ExecSettings()
+        self._clock = clock or SystemClock()
+        self._charges: dict[str, _Charge] = {}
+        self._slots = asyncio.Semaphore(_HAND_OVERS_MAX)
+        self._link: Link | None = None
+        self._stopped = False
+        self._enders: set[asyncio.Task[None]] = set()
+        self._base_env = base_env()
+
+    def idempotent(self, spec: TargetSpec) -> bool:
+        return False
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self._open_directory)
+        self._connect()
+
+    async def stop(self) -> None:
+        self._stopped = True
+        for task in self._enders:
+            task.cancel()
+        on_their_way = [charge.handed for charge in self._charges.values() if charge.sends]
+        if on_their_way:
+            await asyncio.wait(on_their_way, timeout=self._settings.hand_over_s)
+        if self._link is not None:
+            await self._link.close()
+
+    async def launch(self, order: Order) -> Outcome:
+        record = self._archive.record(order.name, order.attempt)
+        if record.path in self._charges:
+            found = await self._found(record)
+            if found is not None:
+                return found
+        charge = self._charges[record.path] = _Charge()
+        try:
+            async with self._slots:
+                outcome = await self._hand_over(record, order, charge)
+        except asyncio.CancelledError:  # it may still start: the claim decides, not this process
+            self._drop(record, charge)
+            raise
+        if charge.ended.done():
+            return charge.ended.result()
+        if outcome.verdict is not Verdict.ACCEPTED:
+            self._drop(record, charge)
+        return outcome
+
+    async def watch(self, order: Order) -> Outcome:
+        record = self._archive.record(order.name, order.attempt)
+        charge = self._charges.get(record.path) or _Charge()
+        while not charge.ended.done():
+            finding = self._archive.look(record)
+            if finding.standing is Standing.NO_CLAIM:
+                return Outcome(Verdict.UNKNOWN, "its record is gone")
+            if finding.outcome is not None:
+                self._drop(record, charge)
+                return finding.outcome
+            await self._until_news(finding, charge.ended)
+        return charge.ended.result()
+
+    async def lookup(self, order: Order) -> Outcome | None:
+        found = await self._found(self._archive.record(order.name, order.attempt))
+        if found is not None or self._epoch.is_whole_for(order.generated_at_ms):
+            return found
+        return Outcome(
+            Verdict.UNKNOWN, "no record of it, but records of that time may have been lost or removed"
+        )
+
+    async def cancel(self, order: Order) -> None:
+        record = self._archive.record(order.name, order.attempt)
+        charge = self._charges.get(record.path)
+        on_its_way = charge is not None and not charge.handed.done()
+        if self._archive.look(record).standing is not Standing.RUNNING and not on_its_way:
+            return
+        marked = _mark_cancelled(record)
+        finding = self._archive.look(record)  # again: it may have been claimed just before the mark was there
+        if finding.standing is not Standing.RUNNING:
+            return
+        if finding.keeper is not None and marked:
+            send_signal(finding.keeper, self._archive.boot, signal.SIGUSR1)
+        elif finding.command is not None:
+            task = asyncio.create_task(self._end_command(finding.command))
+            self._enders.add(task)
+            task.add_done_callback(self._enders.discard)
+
+    async def output(self, name: str, attempt: int) -> Output | None:
+        return self._archive.output(self._archive.record(name, attempt))
+
+    async def prune(self, older_than_s: float) -> int:
+        """Remove the records of what is over for that long; how many went. An order from before that time
+        that left no record is doubt from then on, so conclude the open launches first."""
+        return await asyncio.to_thread(self._prune, self._clock.wall_ms() - int(older_than_s * 1000))
+
+    def _prune(self, until_ms: int) -> int:
+        self._epoch.forget_until(until_ms)
+        records = self._archive.over_before(until_ms / 1000)
+        for record in records:
+            self._archive.remove(record)
+        return len(records)
+
+    def _open_directory(self) -> None:
+        self._archive.exec_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._epoch.begin(self._clock.wall_ms())
+
+    def _connect(self) -> Link:
+        if self._link is None or self._link.dead:
+            log = self._archive.exec_dir / ".nursery.log"
+            self._link = Link(log, self._hear, self._send_again)
+        return self._link
+
+    async def _hand_over(self, record: Record, order: Order, charge: _Charge) -> Outcome:
+        patience_s = self._settings.hand_over_s
+        void_after_s = self._clock.elapsed_s() + patience_s
+        where = {"record": record.path, "base_env": self._base_env, "void_after_s": void_after_s}
+        charge.text = for_keeper(order, self._settings, **where)
+        charge.payload = order.payload
+        try:
+            self._send(record, charge)
+            async with asyncio.timeout(patience_s):
+                return await charge.handed
+        except TimeoutError:
+            return self._not_handed_over(record, charge, f"no keeper answered within {patience_s:g}s")
+        except OSError as error:
+            return self._not_handed_over(record, charge, str(error))
+
+    def _send(self, record: Record, charge: _Charge) -> None:
+        """Give it to the nursery, or to a new one if that is gone."""
+        while charge.sends < _SENDS_MAX and not self._stopped:
+            try:
+                self._connect().send(record.path, charge.text, charge.payload)
+            except ConnectionError:
+                continue
+            charge.sends += 1
+            return
+        raise OSError("this service is stopping" if self._stopped else "the nursery dies again and again")
+
+    def _send_again(self) -> None:
+        """The nursery died. It may have forked a keeper for an order that is not answered yet, but only one
+        gets the claim: so every such order is simply sent once more."""
+        for path, charge in list(self._charges.items()):
+            if charge.sends and not charge.handed.done():
+                try:
+                    self._send(Record(path), charge)
+                except OSError as error:
+                    charge.handed.set_result(self._not_handed_over(Record(path), charge, str(error)))
+
+    def _not_handed_over(self, record: Record, charge: _Charge, why: str) -> Outcome:
+        """Turn "probably not started" into certainty: with the claim in our hands no keeper can start it."""
+        if not charge.sends:
+            return Outcome(Verdict.NOT_STARTED, f"the order could not be handed over: {why}")
+        try:
+            record.make()
+            if record.claim(VOID):
+                return Outcome(Verdict.NOT_STARTED, f"the order could not be handed over: {why}")
+        except OSError as error:
+            return Outcome(
+                Verdict.UNKNOWN, f"the order may have been handed over ({why}), its record says: {error}"
+            )
+        return self._archive.look(record).outcome or ACCEPTED
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        """A keeper speaks. What it says of an order that nobody waits for stands in the record too."""
+        key = message["key"]
+        charge = self._charges.get(key)
+        if charge is None:
+            return
+        match message["event"]:
+            case "started":
+                answer = ACCEPTED
+            case "taken":
+                answer = self._archive.look(Record(key)).outcome or ACCEPTED
+                del self._charges[key]
+            case "refused":
+                answer = Outcome(Verdict.NOT_STARTED, message["reason"])
+            case _:
+                answer = outcome_of(message)
+                charge.ended.set_result(answer)
+                del self._charges[key]
+        if not charge.handed.done():
+            charge.handed.set_result(answer)
+            charge.text = charge.payload = b""
+
+    async def _found(self, record: Record) -> Outcome | None:
+        """What the record says, once no hand-over of our own is on its way."""
+        charge = self._charges.get(record.path)
+        if charge is not None:
+            await asyncio.wait([charge.handed])
+        finding = self._archive.look(record)
+        return ACCEPTED if finding.standing is Standing.RUNNING else finding.outcome
+
+    async def _until_news(self, finding: Finding, told: asyncio.Future[Outcome]) -> None:
+        """Until the command has ended or its end was told. The end of its keeper says nothing: it may see to
+        other orders. So the short while in which it writes the record is not announced by anything."""
+        if finding.command is not None:
+            await until_gone(finding.command, self._archive.boot, told)
+        else:
+            await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
+
+    def _drop(self, record: Record, charge: _Charge) -> None:
+        if self._charges.get(record.path) is charge:
+            del self._charges[record.path]
+
+    async def _end_command(self, process: str) -> None:
+        """Do what its keeper cannot do, because it is dead or because there is no room to tell it."""
+        send_signal(process, self._archive.boot, signal.SIGTERM, group=True)
+        try:
+            async with asyncio.timeout(self._settings.grace_s):
+                await until_gone(process, self._archive.boot, asyncio.get_running_loop().create_future())
+        except TimeoutError:
+            send_signal(process, self._archive.boot, signal.SIGKILL, group=True)
+
+
+def _mark_cancelled(record: Record) -> bool:
+    try:
+        record.make()
+        record.ask_cancel()
+    except OSError:  # a full disk
+        return False
+    return True

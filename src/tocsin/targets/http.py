@@ -1,0 +1,284 @@
+"""HTTP calls. The one question that matters here: may the request have gone out?
+
+Until a connection is there (no address, refused, TLS failed, time ran out) nothing was sent: ``not_started``.
+From then on every error is ``unknown``. aiohttp is kept from deciding otherwise: it follows no redirect, and
+its own second try of GET, PUT and DELETE after a lost connection is stopped by ``_Passage``.
+
+A connection is used again only where a lost request does no harm, that is when the receiver deduplicates: a
+server that closes an idle connection just as a request goes out would otherwise turn a healthy call into
+doubt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import ClassVar
+
+import aiohttp
+import msgspec
+from multidict import CIMultiDict
+
+from tocsin import __version__
+from tocsin.clock import Clock, SystemClock
+from tocsin.model.target import HttpTarget as HttpSpec
+from tocsin.model.target import TargetSpec
+from tocsin.targets.contract import Order, Outcome, Output, Verdict
+from tocsin.targets.secrets import SecretMissingError, read_secret
+
+_EXCERPT_BYTES_MAX = 4096
+_EXCERPT_CHARS_MAX = 300
+_EXCERPT_S = 1.0
+_TRY_LATER = (408, 425, 429)
+_NO_BODY = ("GET", "HEAD")
+_OURS_ALONE = ("content-length", "transfer-encoding", "connection")
+
+
+class HttpTarget:
+    """Calls an address."""
+
+    kind: ClassVar[str] = "http"
+    looks_up: ClassVar[bool] = False
+
+    def __init__(self, *, clock: Clock | None = None, connections_max: int = 256) -> None:
+        self._clock = clock or SystemClock()
+        self._connections_max = connections_max
+        self._fresh: aiohttp.ClientSession | None = None
+        self._kept: aiohttp.ClientSession | None = None
+        self._pending: dict[tuple[str, int], _Call] = {}
+
+    def idempotent(self, spec: TargetSpec) -> bool:
+        return isinstance(spec, HttpSpec) and spec.idempotent
+
+    async def start(self) -> None:
+        self._fresh = _session(aiohttp.TCPConnector(limit=self._connections_max, force_close=True))
+        self._kept = _session(aiohttp.TCPConnector(limit=self._connections_max))
+
+    async def stop(self) -> None:
+        for session in (self._fresh, self._kept):
+            if session is not None:
+                await session.close()
+
+    async def launch(self, order: Order) -> Outcome:
+        spec = order.target
+        assert isinstance(spec, HttpSpec)
+        session = self._kept if spec.idempotent else self._fresh
+        assert session is not None, "start() comes first"
+        call = _Call(session, spec, order, self._clock)
+        key = (order.name, order.attempt)
+        self._pending[key] = call
+        try:
+            return await call.make()
+        finally:
+            if self._pending.get(key) is call:
+                del self._pending[key]
+
+    async def watch(self, order: Order) -> Outcome:
+        return Outcome(Verdict.UNKNOWN, "an HTTP call has no end to wait for: the answer was the outcome")
+
+    async def lookup(self, order: Order) -> Outcome | None:
+        return Outcome(Verdict.UNKNOWN, "an HTTP call leaves nothing that could be looked up")
+
+    async def cancel(self, order: Order) -> None:
+        call = self._pending.get((order.name, order.attempt))
+        if call is not None:
+            call.cancel()
+
+    async def output(self, name: str, attempt: int) -> Output | None:
+        return None
+
+
+class _Passage:
+    """How far a call got. Told by aiohttp's tracing, which knows when a connection is there."""
+
+    connected = False
+
+    def enter(self) -> None:
+        """Called before a request may go out. The second time it would be aiohttp trying again by itself."""
+        if self.connected:
+            raise aiohttp.ClientConnectionError("the connection was lost after the request went out")
+
+
+def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    trace = aiohttp.TraceConfig()
+
+    async def before_connect(_: object, context: SimpleNamespace, __: object) -> None:
+        context.trace_request_ctx.enter()
+
+    async def connected(_: object, context: SimpleNamespace, __: object) -> None:
+        context.trace_request_ctx.connected = True
+
+    async def connected_before(_: object, context: SimpleNamespace, __: object) -> None:
+        context.trace_request_ctx.enter()
+        context.trace_request_ctx.connected = True
+
+    trace.on_connection_create_start.append(before_connect)
+    trace.on_connection_create_end.append(connected)
+    trace.on_connection_reuseconn.append(connected_before)
+    return aiohttp.ClientSession(
+        connector=connector,
+        trace_configs=[trace],
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+    )
+
+
+class _Call:
+    """One request, from its headers to its outcome."""
+
+    def __init__(self, session: aiohttp.ClientSession, spec: HttpSpec, order: Order, clock: Clock) -> None:
+        self._session = session
+        self._spec = spec
+        self._order = order
+        self._clock = clock
+        self._passage = _Passage()
+        self._task: asyncio.Task[Outcome] | None = None
+        self._cancelled = False
+
+    async def make(self) -> Outcome:
+        self._task = asyncio.create_task(self._make())
+        try:
+            outcome = await self._task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if not self._cancelled or (current is not None and current.cancelling()):
+                raise
+            how = (
+                "in flight; the receiver may have acted"
+                if self._passage.connected
+                else "before anything was sent"
+            )
+            outcome = Outcome(Verdict.CANCELLED, f"cancelled {how}")
+        return msgspec.structs.replace(outcome, ended_ms=self._clock.wall_ms())
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _make(self) -> Outcome:
+        timeout_s = _timeout_s(self._spec, self._order)
+        body = _body(self._spec, self._order)
+        try:
+            headers = _headers(self._spec, self._order, body, self._clock.wall_ms() // 1000)
+            async with asyncio.timeout(timeout_s):
+                return await self._send(headers, body)
+        except SecretMissingError as error:
+            return Outcome(Verdict.NOT_STARTED, str(error), permanent=True)
+        except TimeoutError:
+            return self._interrupted(
+                f"no answer within {timeout_s:g}s", f"no connection within {timeout_s:g}s"
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            return self._interrupted(f"no answer: {_why(error)}", _why(error))
+        except ValueError as error:  # what aiohttp makes of an address or a header it cannot send
+            return self._interrupted(f"no answer: {error}", "the request cannot be made", permanent=True)
+
+    async def _send(self, headers: CIMultiDict[str], body: bytes | None) -> Outcome:
+        request = self._session.request(
+            self._spec.method,
+            self._spec.url,
+            headers=headers,
+            data=body,
+            allow_redirects=False,
+            trace_request_ctx=self._passage,
+        )
+        async with request as response:
+            return _judge(self._spec, response.status, await _excerpt(response))
+
+    def _interrupted(self, after: str, before: str, *, permanent: bool = False) -> Outcome:
+        if self._passage.connected:
+            return Outcome(Verdict.UNKNOWN, after)
+        return Outcome(Verdict.NOT_STARTED, before, permanent=permanent)
+
+
+def _timeout_s(spec: HttpSpec, order: Order) -> float:
+    from tocsin.cron import parse_duration
+
+    own_s = float(parse_duration(spec.timeout, field="target.timeout"))
+    return own_s if order.timeout_s is None else min(own_s, order.timeout_s)
+
+
+def _body(spec: HttpSpec, order: Order) -> bytes | None:
+    if spec.body is not None:
+        return spec.body.encode()
+    if spec.method in _NO_BODY:
+        return None
+    event = {
+        "id": order.name,
+        "generated_at": _rfc3339(order.generated_at_ms, "milliseconds"),
+        "schedule_id": order.schedule,
+        "payload": msgspec.Raw(order.payload),
+    }
+    return msgspec.json.encode(event)
+
+
+def _headers(spec: HttpSpec, order: Order, body: bytes | None, now_s: int) -> CIMultiDict[str]:
+    """The owner's headers, then ours: what names and signs the launch cannot be overridden."""
+    headers = CIMultiDict({"User-Agent": f"tocsin/{__version__}", "Accept": "*/*"})
+    if body is not None:
+        headers["Content-Type"] = "application/json" if spec.body is None else "text/plain; charset=utf-8"
+    headers.update({name: value for name, value in spec.headers.items() if name.lower() not in _OURS_ALONE})
+    scheduled_at = _rfc3339(order.scheduled_at_s * 1000, "seconds")
+    headers.update(
+        {
+            "Idempotency-Key": order.name,
+            "Tocsin-Attempt": str(order.attempt),
+            "Tocsin-Term": str(order.term),
+            "Tocsin-Scheduled-At": scheduled_at,
+            "ce-specversion": "1.0",
+            "ce-id": order.name,
+            "ce-source": "/tocsin",
+            "ce-type": "tocsin.launch",
+            "ce-subject": order.schedule,
+            "ce-time": scheduled_at,
+        }
+    )
+    if spec.secret is not None:
+        signed = b"%d.%b" % (now_s, body or b"")
+        signature = hmac.new(read_secret(spec.secret), signed, hashlib.sha256).hexdigest()
+        headers["Tocsin-Signature"] = f"t={now_s},v1={signature}"
+    return headers
+
+
+def _judge(spec: HttpSpec, status: int, excerpt: str) -> Outcome:
+    if any(code in (str(status), f"{status // 100}xx") for code in spec.success):
+        return Outcome(Verdict.SUCCEEDED, exit_code=status)
+    permanent = status < 500 and status not in _TRY_LATER
+    reason = f"HTTP {status}: {excerpt}" if excerpt else f"HTTP {status}"
+    return Outcome(Verdict.FAILED, reason, exit_code=status, permanent=permanent)
+
+
+async def _excerpt(response: aiohttp.ClientResponse) -> str:
+    """The beginning of the answer, if it comes soon. The status is known: this cannot change the outcome."""
+    data = bytearray()
+    with suppress(aiohttp.ClientError, TimeoutError, OSError):
+        async with asyncio.timeout(_EXCERPT_S):
+            while len(data) < _EXCERPT_BYTES_MAX and not response.content.at_eof():
+                data += await response.content.read(_EXCERPT_BYTES_MAX - len(data))
+    if response.headers.get("Content-Encoding"):
+        return ""
+    words = data.decode(errors="replace").split()
+    return "".join(c for c in " ".join(words) if c.isprintable())[:_EXCERPT_CHARS_MAX]
+
+
+def _why(error: Exception) -> str:
+    """In words, and without the address: its query may hold a token."""
+    if isinstance(error, aiohttp.InvalidURL):
+        return "the address cannot be used"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"no address for {error.host}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"the certificate of {error.host} is not trusted: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+    return str(error) or type(error).__name__
+
+
+def _rfc3339(ms: int, precision: str) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=precision).replace("+00:00", "Z")

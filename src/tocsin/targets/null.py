@@ -1,0 +1,43 @@
+"""Does nothing and succeeds: for rehearsing schedules, and for measuring everything but the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tocsin.model.target import TargetSpec
+from tocsin.targets.contract import SUCCEEDED, Order, Outcome, Output
+
+
+class NullTarget:
+    """Launching twice is launching once, as nothing happens either time: so it counts as idempotent."""
+
+    kind: ClassVar[str] = "null"
+    looks_up: ClassVar[bool] = False
+
+    def idempotent(self, spec: TargetSpec) -> bool:
+        return True
+
+    async def start(self) -> None:
+        """There is nothing to get ready."""
+
+    async def stop(self) -> None:
+        """There is nothing to let go."""
+
+    async def launch(self, order: Order) -> Outcome:
+        return SUCCEEDED
+
+    async def launch_batch(self, orders: Sequence[Order]) -> Sequence[Outcome]:
+        return [SUCCEEDED] * len(orders)
+
+    async def watch(self, order: Order) -> Outcome:
+        return SUCCEEDED
+
+    async def lookup(self, order: Order) -> Outcome | None:
+        return None
+
+    async def cancel(self, order: Order) -> None:
+        """It is over before anyone could ask."""
+
+    async def output(self, name: str, attempt: int) -> Output | None:
+        return None

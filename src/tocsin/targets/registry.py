@@ -1,0 +1,24 @@
+"""The one place that names every target. To add one: its file, its spec in ``model.target``, a line here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tocsin.clock import Clock
+from tocsin.targets.contract import Target
+from tocsin.targets.exec.orders import ExecSettings
+from tocsin.targets.exec.target import ExecTarget
+from tocsin.targets.http import HttpTarget
+from tocsin.targets.null import NullTarget
+
+
+def build_targets(
+    exec_dir: Path, exec_settings: ExecSettings | None = None, *, clock: Clock | None = None
+) -> dict[str, Target]:
+    """Every target by its kind, not yet started."""
+    targets: tuple[Target, ...] = (
+        ExecTarget(exec_dir, exec_settings, clock=clock),
+        HttpTarget(clock=clock),
+        NullTarget(),
+    )
+    return {target.kind: target for target in targets}

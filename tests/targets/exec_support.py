@@ -1,0 +1,126 @@
+"""What the exec tests share: a target for the length of a test, an owner that can be killed, and waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tocsin.model.target import ExecTarget as ExecSpec
+from tocsin.targets.contract import Order
+from tocsin.targets.exec.orders import ExecSettings
+from tocsin.targets.exec.target import ExecTarget
+from tocsin.testing.targets import order_for
+
+LONG_S = 20.0
+SETTINGS = ExecSettings(grace_s=1.0)
+
+
+def shell(line: str, **spec: Any) -> Order:
+    changes = {key: spec.pop(key) for key in ("payload", "timeout_s", "attempt", "name") if key in spec}
+    return order_for(ExecSpec(shell=line, **spec), **changes)
+
+
+@asynccontextmanager
+async def opened(place: Path, settings: ExecSettings = SETTINGS) -> AsyncIterator[ExecTarget]:
+    target = ExecTarget(place, settings)
+    await target.start()
+    try:
+        yield target
+    finally:
+        await target.stop()
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(LONG_S):
+            await test()
+
+    asyncio.run(bounded())
+
+
+def fifo(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+async def line_from(path: Path) -> str:
+    """The next line that someone writes to that fifo."""
+    return (await asyncio.to_thread(path.read_text)).strip()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that announces itself to nobody, such as a state in /proc."""
+    async with asyncio.timeout(LONG_S):
+        while not condition():  # noqa: ASYNC110 - why: /proc and other processes' files send no events
+            await asyncio.sleep(0.005)
+
+
+def gone(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return stat.rpartition(")")[2].split()[0] in "ZX"
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def need_root() -> None:
+    """Skip where it cannot be tried, but never where it must be."""
+    if os.geteuid() != 0:
+        if os.environ.get("CI"):
+            pytest.fail("this must be tried as root in CI")
+        pytest.skip("needs root")
+
+
+_OWNER = """
+import asyncio, sys
+from pathlib import Path
+import msgspec
+from tocsin.targets.contract import Order
+from tocsin.targets.exec.target import ExecTarget
+
+async def main():
+    target = ExecTarget(Path(sys.argv[1]))
+    await target.start()
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    print((await target.launch(order)).verdict.name, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+class Owner:
+    """Another process that has a target and launched one order; it can be killed at any moment."""
+
+    def __init__(self, place: Path, order: Order) -> None:
+        import msgspec
+
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _OWNER, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(order))
+        self._process.stdin.close()
+
+    def verdict(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().decode().strip()
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()

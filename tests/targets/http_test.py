@@ -1,0 +1,407 @@
+"""The HTTP target against real servers on loopback, well-behaved (aiohttp) and not (raw sockets)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tocsin.model.target import HttpTarget as HttpSpec
+from tocsin.targets.contract import Outcome, Verdict
+from tocsin.targets.http import HttpTarget
+from tocsin.testing.targets import order_for
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def _run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await test()
+
+    asyncio.run(bounded())
+
+
+@asynccontextmanager
+async def _opened() -> AsyncIterator[HttpTarget]:
+    target = HttpTarget()
+    await target.start()
+    try:
+        yield target
+    finally:
+        await target.stop()
+
+
+@asynccontextmanager
+async def _raw_server(talk: Talk, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    async def close_after(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await talk(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(close_after, "127.0.0.1", 0, ssl=context)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+
+async def _whole_request(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+    return head + await reader.readexactly(int(length[0].split(b":")[1]) if length else 0)
+
+
+async def _call(url: str, **spec: Any) -> Outcome:
+    changes = {key: spec.pop(key) for key in ("timeout_s", "payload") if key in spec}
+    async with _opened() as target:
+        return await target.launch(order_for(HttpSpec(url=url, **spec), **changes))
+
+
+async def _received(**spec: Any) -> tuple[web.Request, bytes]:
+    """Make one call and return what the server saw of it."""
+    seen: list[tuple[web.Request, bytes]] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        seen.append((request, await request.read()))
+        return web.Response()
+
+    async with _server(handle) as base:
+        outcome = await _call(base, **spec)
+    assert outcome.verdict is Verdict.SUCCEEDED, outcome
+    [only] = seen
+    return only
+
+
+@asynccontextmanager
+async def _server(handle: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+def the_event_and_its_headers_name_the_launch() -> None:
+    async def test() -> None:
+        request, body = await _received(payload=b'{"company": 7}')
+        assert json.loads(body) == {
+            "id": "suite/one-1700000000",
+            "generated_at": "2023-11-14T22:13:20.123Z",
+            "schedule_id": "suite/one",
+            "payload": {"company": 7},
+        }
+        expected = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": "suite/one-1700000000",
+            "Tocsin-Attempt": "1",
+            "Tocsin-Term": "7",
+            "Tocsin-Scheduled-At": "2023-11-14T22:13:20Z",
+            "ce-specversion": "1.0",
+            "ce-id": "suite/one-1700000000",
+            "ce-source": "/tocsin",
+            "ce-type": "tocsin.launch",
+            "ce-subject": "suite/one",
+            "ce-time": "2023-11-14T22:13:20Z",
+        }
+        assert {name: request.headers.get(name) for name in expected} == expected
+        assert "Tocsin-Signature" not in request.headers
+
+    _run(test)
+
+
+def the_owner_may_choose_body_and_type_but_not_the_name() -> None:
+    async def test() -> None:
+        headers = {
+            "content-type": "text/csv",
+            "idempotency-key": "forged",
+            "Host-Hint": "x",
+            "Content-Length": "1",
+        }
+        request, body = await _received(body="a;b {{not}} a template", headers=headers, method="PUT")
+        assert (request.method, body) == ("PUT", b"a;b {{not}} a template")
+        assert request.headers["Content-Type"] == "text/csv"
+        assert request.headers.getall("Idempotency-Key") == ["suite/one-1700000000"]
+        assert request.headers["Host-Hint"] == "x"
+
+    _run(test)
+
+
+def a_get_has_no_body_unless_one_is_given() -> None:
+    async def test() -> None:
+        request, body = await _received(method="GET")
+        assert (request.method, body) == ("GET", b"")
+        assert "Content-Type" not in request.headers
+
+    _run(test)
+
+
+@pytest.mark.parametrize("kind", ["env", "file"])
+def a_secret_signs_the_time_and_the_body(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "hush")
+    (tmp_path / "secret").write_text("hush\n")
+    reference = "env:HOOK_SECRET" if kind == "env" else f"file:{tmp_path}/secret"
+
+    async def test() -> None:
+        request, body = await _received(secret=reference)
+        at, _, signature = request.headers["Tocsin-Signature"].partition(",")
+        signed = at.removeprefix("t=").encode() + b"." + body
+        assert signature == "v1=" + hmac.new(b"hush", signed, hashlib.sha256).hexdigest()
+
+    _run(test)
+
+
+@pytest.mark.parametrize("reference", ["env:NO_SUCH_SECRET", "file:/no/such/secret"])
+def without_its_secret_a_call_is_never_made(reference: str) -> None:
+    async def test() -> None:
+        outcome = await _call("http://127.0.0.1:1/", secret=reference)
+        assert (outcome.verdict, outcome.permanent) == (Verdict.NOT_STARTED, True)
+        assert reference in outcome.reason
+
+    _run(test)
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "permanent"),
+    [
+        (200, Verdict.SUCCEEDED, False),
+        (204, Verdict.SUCCEEDED, False),
+        (301, Verdict.FAILED, True),
+        (307, Verdict.FAILED, True),
+        (400, Verdict.FAILED, True),
+        (404, Verdict.FAILED, True),
+        (408, Verdict.FAILED, False),
+        (425, Verdict.FAILED, False),
+        (429, Verdict.FAILED, False),
+        (500, Verdict.FAILED, False),
+        (503, Verdict.FAILED, False),
+    ],
+)
+def a_status_says_how_it_ended(status: int, verdict: Verdict, permanent: bool) -> None:
+    calls = 0
+
+    async def handle(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return web.Response(status=status, headers={"Location": "/elsewhere"})
+
+    async def test() -> None:
+        async with _server(handle) as base:
+            outcome = await _call(base)
+        assert (outcome.verdict, outcome.permanent, outcome.exit_code) == (verdict, permanent, status)
+        assert outcome.ended_ms is not None
+        assert calls == 1  # a redirect is an answer, not an order to call again
+
+    _run(test)
+
+
+def the_owner_says_what_counts_as_success() -> None:
+    async def handle(_: web.Request) -> web.Response:
+        return web.Response(status=409)
+
+    async def test() -> None:
+        async with _server(handle) as base:
+            assert (await _call(base, success=("2xx", "409"))).verdict is Verdict.SUCCEEDED
+            assert (await _call(base, success=("200",))).verdict is Verdict.FAILED
+
+    _run(test)
+
+
+def a_little_of_the_answer_tells_why() -> None:
+    async def handle(request: web.Request) -> web.Response:
+        text = "no\x1b[31m such\x00 table" if request.path == "/odd" else "x" * 100_000
+        return web.Response(status=500, text=text)
+
+    async def test() -> None:
+        async with _server(handle) as base:
+            assert (await _call(base + "odd")).reason == "HTTP 500: no[31m such table"
+            assert len((await _call(base)).reason) < 400
+
+    _run(test)
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "PUT", "DELETE"])
+@pytest.mark.parametrize("idempotent", [False, True])
+def a_request_whose_answer_never_came_is_unknown_and_sent_once(method: str, idempotent: bool) -> None:
+    requests: list[bytes] = []
+
+    async def read_and_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await _whole_request(reader))
+
+    async def test() -> None:
+        async with _raw_server(read_and_close) as url:
+            outcome = await _call(url, method=method, idempotent=idempotent)
+        assert outcome.verdict is Verdict.UNKNOWN, outcome
+        assert len(requests) == 1
+
+    _run(test)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def a_kept_connection_that_closes_under_a_request_is_not_tried_twice(method: str) -> None:
+    requests: list[bytes] = []
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await _whole_request(reader))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        requests.append(await _whole_request(reader))
+
+    async def test() -> None:
+        async with _raw_server(answer_once) as url, _opened() as target:
+            spec = HttpSpec(url=url, method=method, idempotent=True)
+            assert (await target.launch(order_for(spec))).verdict is Verdict.SUCCEEDED
+            outcome = await target.launch(order_for(spec, "suite/two-1"))
+            assert outcome.verdict is Verdict.UNKNOWN
+        assert len(requests) == 2
+
+    _run(test)
+
+
+def only_an_idempotent_receiver_is_called_over_a_kept_connection() -> None:
+    connections = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while not reader.at_eof():
+            try:
+                await _whole_request(reader)
+            except asyncio.IncompleteReadError:
+                return
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    async def test() -> None:
+        nonlocal connections
+        async with _raw_server(answer) as url, _opened() as target:
+            for idempotent, expected in ((True, 1), (False, 3)):
+                connections = 0
+                for number in range(3):
+                    spec = HttpSpec(url=url, idempotent=idempotent)
+                    outcome = await target.launch(order_for(spec, f"suite/kept-{number}"))
+                    assert outcome.verdict is Verdict.SUCCEEDED
+                assert connections == expected
+
+    _run(test)
+
+
+def an_answer_that_is_no_http_is_unknown() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _whole_request(reader)
+        writer.write(b"220 mail.example ESMTP\r\n")
+
+    async def test() -> None:
+        async with _raw_server(talk) as url:
+            assert (await _call(url)).verdict is Verdict.UNKNOWN
+
+    _run(test)
+
+
+def a_status_counts_even_if_the_rest_of_the_answer_is_lost() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _whole_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this")
+
+    async def test() -> None:
+        async with _raw_server(talk) as url:
+            assert (await _call(url)).verdict is Verdict.SUCCEEDED
+
+    _run(test)
+
+
+def silence_is_unknown_not_failed() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def test() -> None:
+        async with _raw_server(talk) as url:
+            outcome = await _call(url, timeout_s=0.2)
+        assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, "no answer within 0.2s")
+
+    _run(test)
+
+
+def the_shorter_of_both_time_outs_counts() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def test() -> None:
+        async with _raw_server(talk) as url:
+            outcome = await _call(url, timeout="1s", timeout_s=3600.0)
+        assert outcome.reason == "no answer within 1s"
+
+    _run(test)
+
+
+def a_host_without_an_address_is_not_started() -> None:
+    async def test() -> None:
+        outcome = await _call("http://no-such-host.invalid/hook?token=hush")
+        assert outcome.verdict is Verdict.NOT_STARTED
+        assert "no-such-host.invalid" in outcome.reason
+        assert "hush" not in outcome.reason
+
+    _run(test)
+
+
+def a_tls_handshake_that_fails_is_not_started(tmp_path: Path) -> None:
+    files = ("-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "certificate"))
+    line = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    subprocess.run([*line.split(), *files], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    requests: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.read())
+
+    async def test() -> None:
+        async with _raw_server(talk, context) as url:
+            outcome = await _call(url.replace("http:", "https:"))
+        assert outcome.verdict is Verdict.NOT_STARTED, outcome
+        assert "not trusted" in outcome.reason
+        async with _raw_server(talk) as url:  # answers nothing to the greeting
+            outcome = await _call(url.replace("http:", "https:"), timeout_s=0.2)
+        assert (outcome.verdict, outcome.reason) == (Verdict.NOT_STARTED, "no connection within 0.2s")
+
+    _run(test)
+
+
+def an_address_that_cannot_be_used_is_not_started() -> None:
+    async def test() -> None:
+        outcome = await _call("http://user:pw@127.0.0.1/", headers={"Authorization": "Bearer x"})
+        assert (outcome.verdict, outcome.permanent) == (Verdict.NOT_STARTED, True)
+        assert "pw" not in outcome.reason
+
+    _run(test)
+
+
+def a_call_cancelled_in_flight_says_that_it_may_have_been_received() -> None:
+    async def test() -> None:
+        reached = asyncio.Event()
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await _whole_request(reader)
+            reached.set()
+            await reader.read()
+
+        async with _raw_server(talk) as url, _opened() as target:
+            order = order_for(HttpSpec(url=url))
+            call = asyncio.create_task(target.launch(order))
+            await reached.wait()
+            await target.cancel(order)
+            outcome = await call
+            assert outcome.verdict is Verdict.CANCELLED
+            assert "may have acted" in outcome.reason
+            assert not target._pending
+
+    _run(test)

@@ -151,18 +151,18 @@ def _print_table(title: str, table: Table, means: dict[str, float]) -> None:
     print(f"{'geometric mean':34}{'':18}" + "".join(f"{means[name]:>17.1f}x" for name in names[1:]))
 
 
-def main() -> int:
-    result = run(quick="--quick" in sys.argv[1:])
+def report(quick: bool = False) -> dict[str, object]:
+    result = run(quick=quick)
     for measure, title in (("successive", "successive next"), ("parse", "parse + one next")):
         _print_table(title, result[measure], result[f"{measure}_mean"])  # type: ignore[arg-type]
     successive, parse = result["successive_mean"]["cronsim"], result["parse_mean"]["cronsim"]  # type: ignore[index]
-    good = successive >= SUCCESSIVE_MIN and parse >= PARSE_MIN
+    result["good"] = good = successive >= SUCCESSIVE_MIN and parse >= PARSE_MIN
     print(
         f"\n{'ok' if good else 'TOO SLOW'}: successive {successive:.1f}x cronsim (minimum {SUCCESSIVE_MIN}), "
         f"parse + one next {parse:.1f}x (minimum {PARSE_MIN})"
     )
-    return 0 if good else 1
+    return result
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(0 if report(quick="--quick" in sys.argv[1:])["good"] else 1)

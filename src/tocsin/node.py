@@ -15,6 +15,7 @@ from tocsin.journal.sqlite import SqliteJournal
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.office import LockedOffice
 from tocsin.replica.replica import Paths, Replica
+from tocsin.targets.exec.orders import ExecSettings
 from tocsin.targets.registry import build_targets
 
 
@@ -27,7 +28,7 @@ def compose(settings: Settings) -> Replica:
         paths=paths,
         journal=_journal(settings.journal_url()),
         office=LockedOffice(paths.lock),
-        targets=build_targets(paths.data / "exec"),
+        targets=build_targets(paths.data / "exec", _exec_settings(settings)),
         clock=SystemClock(),
         metrics=Metrics(),
         retention=Retention.parse(settings.history_age, settings.history_each, settings.history_total),
@@ -35,11 +36,18 @@ def compose(settings: Settings) -> Replica:
     )
 
 
+def _exec_settings(settings: Settings) -> ExecSettings:
+    return ExecSettings(
+        head_bytes=settings.output_bytes,
+        tail_bytes=settings.output_bytes,
+        grace_s=parse_duration(settings.kill_grace, field="kill_grace"),
+    )
+
+
 def _journal(url: str) -> Journal:
     scheme, found, rest = url.partition("://")
     if found and scheme == "sqlite" and rest.startswith("/"):
-        path = rest[1:] if rest.startswith("//") else rest[1:]
-        return SqliteJournal(Path(path).absolute())
+        return SqliteJournal(Path(rest[1:]).absolute())
     raise InvalidInput(
         f"{url!r} is not the URL of a journal",
         field="journal",

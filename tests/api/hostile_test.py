@@ -128,6 +128,34 @@ def a_body_that_is_no_schedule_is_refused(service, method, path, body):
     assert answer.json["field"]
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/schedules", "/v1/launches", "/v1/schedules/query/one:upcoming", "/v1/status"]
+)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "prefix=%ff&schedule=%ff",
+        "prefix=%00&schedule=%00",
+        "cursor=%ED%A0%80",
+        "prefix=%ED%A0%80&schedule=%ED%A0%80",
+        "label=%ff=%00",
+        "limit=1&limit=2",
+        "limit=%31",
+        "=&&&=",
+        "x" * 10_000,
+        "state=,,,",
+        "count=1e3&limit=1e3",
+        "after=9999999999999999&since=-9999999999999999",
+        "after=-1&since=-1",
+        "after=9999-12-31T23:59:59Z&since=0001-01-01T00:00:00Z",
+    ],
+)
+def an_odd_question_is_answered_or_refused(service, path, query):
+    service.ask("PUT", "/v1/schedules/query/one", {"cron": "@daily", "target": {"kind": "null"}})
+    answer = service.ask("GET", f"{path}?{query}")
+    assert answer.status == 200 or _is_problem(answer, 400)
+
+
 def a_refused_value_comes_with_its_field_and_what_is_allowed(service, sample):
     answer = service.ask("POST", "/v1/schedules", sample("bad/cron", cron="61 * * * *"))
     assert _is_problem(answer, 400)

@@ -1,4 +1,4 @@
-"""A leader without waiting, threads or targets: the real state and the real decisions, on a clock that is set by hand."""
+"""A leader without waiting, threads or targets: the real state and decisions, on a clock that is set by hand."""
 
 from __future__ import annotations
 

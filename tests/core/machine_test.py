@@ -7,13 +7,11 @@ import os
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
 from tests.core.desk import Desk, schedule_of
 from tests.core.naive import Naive
+
 from tocsin.journal import codec
 from tocsin.model.command import DeleteSchedule, PutSchedule, SwitchSchedule
-from tocsin.model.launch import LaunchState
-from tocsin.model.schedule import Schedule
 from tocsin.state.apply import apply
 from tocsin.state.digest import full_digest
 from tocsin.state.store import Store
@@ -21,7 +19,6 @@ from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 START = 1_711_846_500  # 2024-03-31T00:55:00Z, five minutes before clocks change in Europe
 IDS = ("a", "b", "c")
-_OPEN = ("started", "running", "retrying", "queued")
 
 _schedules = st.builds(
     dict,
@@ -112,7 +109,9 @@ class AgainstTheNaiveModel(RuleBasedStateMachine):
     @invariant()
     def nothing_is_early(self) -> None:
         if hasattr(self, "desk"):
-            found = self.desk.db.execute("SELECT 1 FROM launch WHERE started_ms < instant_s * 1000").fetchone()
+            found = self.desk.db.execute(
+                "SELECT 1 FROM launch WHERE started_ms < instant_s * 1000"
+            ).fetchone()
             assert found is None
 
     def _decide(self) -> None:
@@ -186,5 +185,3 @@ AgainstTheNaiveModel.TestCase.settings = _settings
 AReplayGivesTheSameState.TestCase.settings = settings(_settings, max_examples=30)
 ClaimsOfTheModel = AgainstTheNaiveModel.TestCase
 ClaimsOfTheReplay = AReplayGivesTheSameState.TestCase
-
-__all__ = ["ClaimsOfTheModel", "ClaimsOfTheReplay", "LaunchState", "Schedule"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from tests.core.desk import Desk, schedule_of
+
 from tocsin.decide.missed import CATCH_UP_MAX
 from tocsin.errors import AlreadyExists, NotFound, Refused, VersionConflict
 from tocsin.model.command import CancelLaunch, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule

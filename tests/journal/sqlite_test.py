@@ -68,14 +68,18 @@ def what_was_acknowledged_survives_a_sigkill(tmp_path: Path) -> None:
     assert acknowledged <= asyncio.run(last()) <= acknowledged + 1
 
 
+async def _append_many(journal: SqliteJournal) -> None:
+    for after in range(100):
+        await journal.append(after.to_bytes(16, "big"), b"x" * 4000, after)
+
+
 def a_full_file_system_is_told_apart_from_a_lost_answer(tmp_path: Path) -> None:
     async def fill() -> None:
         journal = SqliteJournal(tmp_path / "journal.db")
         await journal.open()
         journal._db.execute("PRAGMA max_page_count = 20")
         with pytest.raises(JournalFull):
-            for after in range(100):
-                await journal.append(after.to_bytes(16, "big"), b"x" * 4000, after)
+            await _append_many(journal)
         landed = (await journal.bounds()).last
         journal._db.execute("PRAGMA max_page_count = 10000")
         await journal.append(b"y" * 16, b"there is room again", landed)
@@ -113,7 +117,9 @@ def a_damaged_entry_is_named_and_never_half_read() -> None:
 
 
 def a_large_entry_is_compressed_and_comes_back_the_same() -> None:
-    starts = c.LaunchesStarted(list(range(5000)), [1] * 5000, [1_700_000_000] * 5000, [None] * 5000, None, None)
+    starts = c.LaunchesStarted(
+        list(range(5000)), [1] * 5000, [1_700_000_000] * 5000, [None] * 5000, None, None
+    )
     entry = Entry(b"i" * 16, 1, 1, [starts])
     raw = codec.encode(entry)
     assert len(raw) < 40_000

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.kill.crasher import POINTS
 from tests.kill.receiver import ExecReceiver, HttpReceiver
 
@@ -86,7 +85,9 @@ def before_anything_is_written_nothing_has_happened(tmp_path: Path, calls: HttpR
     assert effects == Counter(dict.fromkeys(_KINDS, 1))
 
 
-def an_http_call_that_was_never_made_is_still_in_doubt_under_skip(tmp_path: Path, calls: HttpReceiver) -> None:
+def an_http_call_that_was_never_made_is_still_in_doubt_under_skip(
+    tmp_path: Path, calls: HttpReceiver
+) -> None:
     """The price of never launching twice: from outside, a call not made and a call not recorded look alike."""
     point = "after the start is durable, before it is applied"
     found, effects = _crash_and_recover([point], tmp_path, calls)

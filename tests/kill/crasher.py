@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tocsin.clock import SystemClock
 from tocsin.config import Settings
 from tocsin.journal import codec
 from tocsin.journal.sqlite import SqliteJournal
@@ -21,7 +22,7 @@ from tocsin.model import change as c
 from tocsin.model.command import PutSchedule
 from tocsin.model.schedule import convert
 from tocsin.node import compose
-from tocsin.replica import conclusion, proposer
+from tocsin.replica import conclusion
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.replica import Replica
 from tocsin.state import views
@@ -79,8 +80,9 @@ async def _live(data: Path, schedules: list[dict[str, Any]], until_ended: bool) 
     await replica.start()
     for schedule in schedules:
         await replica.propose(PutSchedule(convert(schedule)))
+    clock, never = SystemClock(), asyncio.Event()
     while not (until_ended and await _all_ended(replica, len(schedules))):
-        await asyncio.sleep(0.02)
+        await clock.wait(never, 0.02)
     found = (await replica.read(views.launches)).items
     await replica.stop()
     print(json.dumps({view.schedule: [view.state, view.attempt, view.reason] for view in found}))
@@ -93,7 +95,6 @@ async def _all_ended(replica: Replica, count: int) -> bool:
 
 
 if __name__ == "__main__":
-    assert proposer is not None
     chosen, folder, file = sys.argv[1:]
     if chosen == "during the conclusion":
         _arm_conclusion()

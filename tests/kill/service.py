@@ -57,7 +57,9 @@ class Service:
         def ready() -> bool:
             assert self.process is not None
             if self.process.poll() is not None:
-                raise AssertionError(f"the service ended with {self.process.returncode}:\n{self.log()[-3000:]}")
+                raise AssertionError(
+                    f"the service ended with {self.process.returncode}:\n{self.log()[-3000:]}"
+                )
             try:
                 return self.call("GET", "/readyz", raw=True) is not None
             except (urllib.error.URLError, OSError):

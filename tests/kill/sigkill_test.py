@@ -8,11 +8,9 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-
 from tests.kill.receiver import ExecReceiver, HttpReceiver, Seen
 from tests.kill.service import Service, wait_for
 
@@ -41,7 +39,12 @@ def _schedules(commands: ExecReceiver, calls: HttpReceiver) -> list[dict[str, An
     """The load: commands and calls, quick, slow, flaky, with each policy that doubt or absence asks for."""
 
     def exec_(id: str, then: str = "", **fields: Any) -> dict[str, Any]:
-        return {"id": id, "cron": "* * * * * *", "target": {"kind": "exec", "shell": commands.shell(then)}, **fields}
+        return {
+            "id": id,
+            "cron": "* * * * * *",
+            "target": {"kind": "exec", "shell": commands.shell(then)},
+            **fields,
+        }
 
     def http(id: str, path: str = "/", idempotent: bool = False, **fields: Any) -> dict[str, Any]:
         target = {"kind": "http", "url": calls.url + path, "idempotent": idempotent}
@@ -101,7 +104,7 @@ def aftermath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aftermath]:
         for schedule in schedules:
             service.call("POST", f"/v1/schedules/{schedule['id']}:pause", {"note": "the test is over"})
         ended_s = int(time.time()) - 1
-        wait_for(lambda: service.status()["open_launches"] == 0, "every launch to end", 120)
+        wait_for(lambda: service.status()["open"] == 0, "every launch to end", 120)
         launches = {launch["name"]: launch for launch in service.launches()}
         by_id = {schedule["id"]: schedule for schedule in schedules}
         yield Aftermath(service, [*commands.seen, *calls.seen], launches, began_s, ended_s, by_id)
@@ -126,7 +129,9 @@ def there_was_load_and_there_were_kills(aftermath: Aftermath) -> None:
     assert KILLS >= 100
     for id in aftermath.schedules:
         assert aftermath.of(id), f"{id} was never launched"
-    assert aftermath.service.status()["term"] > KILLS / 2, "most starts must have come as far as taking office"
+    assert aftermath.service.status()["term"] > KILLS / 2, (
+        "most starts must have come as far as taking office"
+    )
 
 
 def nothing_was_launched_twice_under_skip(aftermath: Aftermath) -> None:
@@ -158,7 +163,9 @@ def what_succeeded_reached_its_target(aftermath: Aftermath) -> None:
 
 def what_reached_its_target_is_on_record_and_not_as_skipped(aftermath: Aftermath) -> None:
     for seen in aftermath.seen:
-        assert aftermath.launches[seen.name]["state"] in ("succeeded", "in_doubt"), aftermath.launches[seen.name]
+        assert aftermath.launches[seen.name]["state"] in ("succeeded", "in_doubt"), aftermath.launches[
+            seen.name
+        ]
 
 
 def relaunch_and_idempotent_launches_happened_at_least_once(aftermath: Aftermath) -> None:

@@ -8,10 +8,10 @@ from urllib.parse import unquote
 
 import msgspec
 from litestar import Request, Response, get, post
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, QueryParameter
 
 from tocsin.api import bodies
-from tocsin.api.service import Service, moment_of
+from tocsin.api.service import Given, moment_of
 from tocsin.client.shapes import LaunchDetail, LaunchPage, OutputView
 from tocsin.errors import InvalidInput, NotFound
 from tocsin.model.command import CancelLaunch
@@ -22,15 +22,15 @@ from tocsin.targets.contract import Output
 
 @get("/v1/launches", operation_id="listLaunches")
 async def list_launches(
-    service: Service,
-    schedule: str | None = None,
+    service: Given,
+    schedule: FromQuery[str | None] = None,
     launch_state: Annotated[
-        list[str] | None, Parameter(query="state", description="Several, or a,b.")
+        list[str] | None, QueryParameter(name="state", description="Several, or a,b.")
     ] = None,
-    since: str | None = None,
-    until: str | None = None,
-    limit: Annotated[int, Parameter(ge=1, le=1000, description="How many at most.")] = 100,
-    cursor: str = "",
+    since: FromQuery[str | None] = None,
+    until: FromQuery[str | None] = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=1000, description="How many at most.")] = 100,
+    cursor: FromQuery[str] = "",
 ) -> LaunchPage:
     """The newest first. ``since`` and ``until`` are about the instant; ``until`` itself is not included."""
     page = await service.replica.read(
@@ -46,7 +46,7 @@ async def list_launches(
 
 
 @get("/v1/launches/{name:str}", operation_id="getLaunch")
-async def get_launch(service: Service, name: str) -> LaunchDetail:
+async def get_launch(service: Given, name: FromPath[str]) -> LaunchDetail:
     """The launch, with the attempts that came before its last one."""
     return await service.replica.read(_detail, unquote(name))
 
@@ -54,9 +54,11 @@ async def get_launch(service: Service, name: str) -> LaunchDetail:
 @get("/v1/launches/{name:str}/output", operation_id="getOutput")
 async def get_output(
     request: Request[Any, Any, Any],
-    service: Service,
-    name: str,
-    attempt: Annotated[int | None, Parameter(ge=1, le=1_000_000, description="By default the last.")] = None,
+    service: Given,
+    name: FromPath[str],
+    attempt: Annotated[
+        int | None, QueryParameter(ge=1, le=1_000_000, description="By default the last.")
+    ] = None,
 ) -> Response[Any]:
     """What an attempt printed. As JSON, or as it is with ``Accept: text/plain``."""
     name = unquote(name)
@@ -81,7 +83,7 @@ async def get_output(
 
 
 @post("/v1/launches/{name:str}/cancel", operation_id="cancelLaunch", status_code=202)
-async def cancel_launch(request: Request[Any, Any, Any], service: Service, name: str) -> LaunchView:
+async def cancel_launch(request: Request[Any, Any, Any], service: Given, name: FromPath[str]) -> LaunchView:
     """Stop it. The answer may still show it open: its target is told, and then it ends."""
     name = unquote(name)
     reason = bodies.small(await bodies.read(request), bodies.CancelBody).reason
@@ -92,7 +94,7 @@ async def cancel_launch(request: Request[Any, Any, Any], service: Service, name:
 HANDLERS = (list_launches, get_launch, get_output, cancel_launch)
 
 
-def _detail(db: sqlite3.Connection, name: str) -> LaunchDetail:
+def _detail(db: sqlite3.Connection, name: FromPath[str]) -> LaunchDetail:
     view = views.launch(db, name)
     return LaunchDetail(**msgspec.structs.asdict(view), attempts=views.attempts(db, name))
 

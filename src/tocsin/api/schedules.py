@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from urllib.parse import unquote
 
 from litestar import Request, Response, delete, get, post, put
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 
 from tocsin.api import addresses, bodies
 from tocsin.api.problems import HttpRefusal
-from tocsin.api.service import Service, moment_of, seconds_of
+from tocsin.api.service import Given, Service, moment_of, seconds_of
 from tocsin.client.shapes import SchedulePage, UpcomingView, WhyView
 from tocsin.decide import why
 from tocsin.decide.timeline import plan
@@ -22,18 +22,20 @@ from tocsin.model.rule import encode_rule
 from tocsin.model.schedule import Schedule, ScheduleView
 from tocsin.state import facts, views
 
-Limit = Annotated[int, Parameter(ge=1, le=1000, description="How many at most.")]
-IfMatch = Annotated[str | None, Parameter(header="If-Match", description='Only if this is the version: "3".')]
+Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many at most.")]
+IfMatch = Annotated[
+    str | None, HeaderParameter(name="If-Match", description='Only if this is the version: "3".')
+]
 
 
 @get("/v1/schedules", operation_id="listSchedules")
 async def list_schedules(
-    service: Service,
-    prefix: str = "",
-    label: list[str] | None = None,
-    enabled: bool | None = None,
+    service: Given,
+    prefix: FromQuery[str] = "",
+    label: FromQuery[list[str] | None] = None,
+    enabled: FromQuery[bool | None] = None,
     limit: Limit = 100,
-    cursor: str = "",
+    cursor: FromQuery[str] = "",
 ) -> SchedulePage:
     """In the order of their ids. ``label=team=finance`` may be given several times: all of them must hold."""
     page = await service.replica.read(
@@ -43,7 +45,7 @@ async def list_schedules(
 
 
 @post("/v1/schedules", operation_id="createSchedule")
-async def create_schedule(request: Request[Any, Any, Any], service: Service) -> Response[ScheduleView]:
+async def create_schedule(request: Request[Any, Any, Any], service: Given) -> Response[ScheduleView]:
     """201 if it is new, 200 if exactly this one exists already, 409 if another one has its id."""
     schedule = bodies.schedule_of(await bodies.read(request))
     try:
@@ -57,7 +59,7 @@ async def create_schedule(request: Request[Any, Any, Any], service: Service) -> 
 
 
 @get("/v1/schedules/{id:str}", operation_id="getSchedule")
-async def get_schedule(service: Service, id: str) -> Response[ScheduleView]:
+async def get_schedule(service: Given, id: FromPath[str]) -> Response[ScheduleView]:
     """The schedule as it was written, and what became of it. Its ETag is its version."""
     return _answer(await service.replica.read(views.schedule, unquote(id)))
 
@@ -65,11 +67,11 @@ async def get_schedule(service: Service, id: str) -> Response[ScheduleView]:
 @put("/v1/schedules/{id:str}", operation_id="putSchedule")
 async def put_schedule(
     request: Request[Any, Any, Any],
-    service: Service,
-    id: str,
+    service: Given,
+    id: FromPath[str],
     if_match: IfMatch = None,
     if_none_match: Annotated[
-        str | None, Parameter(header="If-None-Match", description="Only *: if new.")
+        str | None, HeaderParameter(name="If-None-Match", description="Only *: if new.")
     ] = None,
 ) -> Response[ScheduleView]:
     """Create or replace. The same definition again changes nothing and makes no version."""
@@ -84,7 +86,7 @@ async def put_schedule(
 
 
 @delete("/v1/schedules/{id:str}", operation_id="deleteSchedule")
-async def delete_schedule(service: Service, id: str, if_match: IfMatch = None) -> None:
+async def delete_schedule(service: Given, id: FromPath[str], if_match: IfMatch = None) -> None:
     """Its open launches go on; its history stays as long as any."""
     expect = await _expected(service, unquote(id), if_match, None)
     await service.replica.propose(DeleteSchedule(unquote(id), expect=expect))
@@ -92,7 +94,7 @@ async def delete_schedule(service: Service, id: str, if_match: IfMatch = None) -
 
 @post("/v1/schedules/{id:str}/pause", operation_id="pauseSchedule", status_code=200)
 async def pause_schedule(
-    request: Request[Any, Any, Any], service: Service, id: str, if_match: IfMatch = None
+    request: Request[Any, Any, Any], service: Given, id: FromPath[str], if_match: IfMatch = None
 ) -> Response[ScheduleView]:
     """No launches until it is resumed. What passes meanwhile is not missed: it was paused."""
     note = bodies.small(await bodies.read(request), bodies.PauseBody).note
@@ -101,7 +103,7 @@ async def pause_schedule(
 
 @post("/v1/schedules/{id:str}/resume", operation_id="resumeSchedule", status_code=200)
 async def resume_schedule(
-    request: Request[Any, Any, Any], service: Service, id: str, if_match: IfMatch = None
+    request: Request[Any, Any, Any], service: Given, id: FromPath[str], if_match: IfMatch = None
 ) -> Response[ScheduleView]:
     """Goes on with the next occurrence after now."""
     note = bodies.small(await bodies.read(request), bodies.PauseBody).note
@@ -109,7 +111,7 @@ async def resume_schedule(
 
 
 @post("/v1/schedules/{id:str}/run", operation_id="runSchedule", status_code=202)
-async def run_schedule(service: Service, id: str) -> Response[LaunchView]:
+async def run_schedule(service: Given, id: FromPath[str]) -> Response[LaunchView]:
     """One launch now, beside the timeline. The overlap policy holds for it too."""
     lid = await service.replica.propose(LaunchNow(unquote(id)))
     view = await service.replica.read(views.launch_by_number, lid)
@@ -118,10 +120,10 @@ async def run_schedule(service: Service, id: str) -> Response[LaunchView]:
 
 @get("/v1/schedules/{id:str}/upcoming", operation_id="upcoming")
 async def upcoming(
-    service: Service,
-    id: str,
-    count: Annotated[int, Parameter(ge=1, le=1000, description="How many instants.")] = 10,
-    after: str | None = None,
+    service: Given,
+    id: FromPath[str],
+    count: Annotated[int, QueryParameter(ge=1, le=1000, description="How many instants.")] = 10,
+    after: FromQuery[str | None] = None,
 ) -> UpcomingView:
     """The next instants after a moment, by default after now."""
     moment_s = service.now_ms() // 1000 if after is None else seconds_of(moment_of(after, "after"))
@@ -129,7 +131,7 @@ async def upcoming(
 
 
 @get("/v1/schedules/{id:str}/why", operation_id="why")
-async def why_launched(service: Service, id: str, at: str | None = None) -> WhyView:
+async def why_launched(service: Given, id: FromPath[str], at: FromQuery[str | None] = None) -> WhyView:
     """Why there was a launch at that instant, or why not; by default of the last occurrence before now."""
     now_ms = service.now_ms()
     instant_s = None if at is None else seconds_of(moment_of(at, "at"))
@@ -173,7 +175,9 @@ def _labels(pairs: list[str] | None) -> dict[str, str]:
     return labels
 
 
-async def _expected(service: Service, id: str, if_match: str | None, if_none_match: str | None) -> int | None:
+async def _expected(
+    service: Given, id: FromPath[str], if_match: str | None, if_none_match: str | None
+) -> int | None:
     """The version that the caller's conditions demand; 0: none may exist."""
     if if_none_match is not None:
         if if_none_match.strip() != "*" or if_match is not None:

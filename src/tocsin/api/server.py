@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 
 import structlog
@@ -13,7 +14,7 @@ import uvicorn
 
 from tocsin.api.app import build_app
 from tocsin.config import Settings
-from tocsin.errors import InvalidInput
+from tocsin.errors import InvalidInput, TocsinError
 from tocsin.replica.replica import Replica
 
 log = structlog.get_logger()
@@ -38,11 +39,23 @@ async def run(replica: Replica, settings: Settings, on_ready: Callable[[str], Aw
     listener = bind(settings)
     stop = _on_signals()
     with contextlib.closing(listener):
-        await replica.start()
+        await _start(replica, settings)
         try:
             return await _serve(replica, settings, listener, stop, on_ready)
         finally:
             await replica.stop()
+
+
+async def _start(replica: Replica, settings: Settings) -> None:
+    try:
+        await replica.start()
+    except (OSError, sqlite3.Error) as wrong:
+        raise InvalidInput(
+            f"cannot work in {settings.data.absolute()}: {wrong}",
+            field="data",
+            value=str(settings.data),
+            allowed="a directory on a local disk that this user may write to",
+        ) from wrong
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -77,7 +90,7 @@ async def _serve(
     serving = asyncio.create_task(server.serve(sockets=[listener]), name="api")
     stopping = asyncio.create_task(stop.wait(), name="signal")
     failing = asyncio.create_task(replica.failed(), name="failure")
-    greeting = asyncio.ensure_future(on_ready(url_of(listener)))
+    greeting = asyncio.create_task(_greet(on_ready, url_of(listener)), name="greeting")
     try:
         await asyncio.wait([serving, stopping, failing], return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -91,6 +104,14 @@ async def _serve(
     failing.cancel()
     log.info("stopping")
     return 0
+
+
+async def _greet(on_ready: Callable[[str], Awaitable[None]], url: str) -> None:
+    """What goes wrong with a greeting is told, and is no reason to stop serving."""
+    try:
+        await on_ready(url)
+    except TocsinError as wrong:
+        log.error("ready, but not everything was done", reason=str(wrong))
 
 
 def url_of(listener: socket.socket) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from litestar.di import NamedDependency
+
 from tocsin.config import Settings
 from tocsin.cron import parse_duration
 from tocsin.errors import InvalidInput
@@ -26,6 +28,10 @@ class Service:
 
     def now_ms(self) -> int:
         return self.replica.clock.wall_ms()
+
+
+Given = NamedDependency[Service]
+"""How a handler asks for the service."""
 
 
 def moment_of(text: str, field: str) -> datetime:

@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from tocsin import __version__
 from tocsin.api import problems
 from tocsin.api.problems import HttpRefusal
-from tocsin.api.service import Service
+from tocsin.api.service import Given, Service
 from tocsin.client.shapes import StatusView
 from tocsin.cron import tzdata_version
 from tocsin.state import views
@@ -26,7 +26,7 @@ _tzdata = cache(tzdata_version)
 
 
 @get("/v1/status", operation_id="status")
-async def status(service: Service) -> StatusView:
+async def status(service: Given) -> StatusView:
     """What it holds, what is open, what comes next, and what somebody should look at."""
     now_ms = service.now_ms()
     counts = await service.replica.read(views.counts, now_ms - DAY_MS)
@@ -62,7 +62,7 @@ async def alive() -> str:
 
 
 @get("/readyz", include_in_schema=False, media_type="text/plain")
-async def ready(service: Service) -> Response[str] | Response[bytes]:
+async def ready(service: Given) -> Response[str] | Response[bytes]:
     """It is in office and can write: it will launch what is due."""
     problem = service.replica.problem
     if problem:
@@ -71,7 +71,7 @@ async def ready(service: Service) -> Response[str] | Response[bytes]:
 
 
 @get("/metrics", include_in_schema=False)
-async def metrics(service: Service) -> Response[bytes]:
+async def metrics(service: Given) -> Response[bytes]:
     """Prometheus text. What is a fact of the state is looked up when it is asked for."""
     replica, now_ms = service.replica, service.now_ms()
     counts = await replica.read(views.counts, now_ms - DAY_MS)

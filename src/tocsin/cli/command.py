@@ -49,7 +49,7 @@ class Command(TyperCommand):
             raise typer.Exit(0) from None
 
 
-class Mistakes(TocsinError):  # noqa: N818  # why: so are all of tocsin.errors
+class Mistakes(TocsinError):  # why: so are all of tocsin.errors
     """Several errors at once: all that is wrong with what was given."""
 
     def __init__(self, found: list[TocsinError]) -> None:

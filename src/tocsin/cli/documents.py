@@ -22,6 +22,9 @@ _READ_ONLY = frozenset(ScheduleView.__struct_fields__) - frozenset(Schedule.__st
 """What is read back but cannot be written: passed over, so that `show --json` can be applied again."""
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_UNQUOTED = ("cannot start any token", "alias", "alphabetic")
+"""What YAML says of a bare ``@daily`` or ``*/5``."""
+
 
 class Document(NamedTuple):
     """A schedule, and where it stands."""
@@ -142,7 +145,7 @@ def _bad_yaml(name: str, wrong: yaml.YAMLError) -> InvalidInput:
     mark = getattr(wrong, "problem_mark", None)
     place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
     problem = getattr(wrong, "problem", None) or str(wrong).replace("\n", " ")
-    hint = "put the cron text in quotes" if any(sign in problem for sign in ("'@'", "alias", "'%'")) else ""
+    hint = "put the cron text in quotes" if any(sign in problem for sign in _UNQUOTED) else ""
     return InvalidInput(
         f"{name}{place}: {problem}", field="file", value=name, allowed="YAML or JSON", hint=hint
     )

@@ -32,8 +32,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     looks = sys.stdout.isatty()
     console = Console() if looks else Console(width=_WIDE, color_system=None)
     grid = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        grid.add_column(column, overflow="fold" if looks else "ignore", no_wrap=not looks)
+    for place, column in enumerate(columns):
+        # The first column names the thing: it is what people copy, so it stays in one piece.
+        grid.add_column(column, overflow="fold" if looks else "ignore", no_wrap=not looks or place == 0)
     for row in rows:
         grid.add_row(*(Text(printable(cell), style=_COLORS.get(cell, "")) for cell in row))
     console.print(grid)
@@ -80,7 +81,7 @@ def away(at: datetime | None) -> str:
 
 def _coarse(seconds: int) -> int:
     """Nobody needs the seconds of a month."""
-    for unit in (86_400, 3_600, 60):
-        if seconds > 2 * unit:
-            return seconds // (unit // 60 if unit > 60 else 1) * (unit // 60 if unit > 60 else 1)
+    for length, unit in ((14 * 86_400, 86_400), (2 * 86_400, 3_600), (2 * 3_600, 60)):
+        if seconds > length:
+            return seconds // unit * unit
     return seconds

@@ -74,20 +74,22 @@ def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
 
     import uvloop
 
-    from tocsin.api import server
     from tocsin.config import Settings
     from tocsin.node import compose
     from tocsin.observe import logging
 
     settings = Settings(**{key: value for key, value in given.items() if value is not None})
     logging.configure(settings.log_format)
+    replica = compose(settings)
+    # Only now, when the settings are known to be good: it takes half a second to load.
+    from tocsin.api import server
 
     async def on_ready(url: str) -> None:
         added = await _add_examples(url) if example else 0
         _greet(url, settings, added, as_json)
 
     async def whole() -> int:
-        return await server.run(compose(settings), settings, on_ready)
+        return await server.run(replica, settings, on_ready)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(whole())

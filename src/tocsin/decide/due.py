@@ -47,9 +47,13 @@ class Decision(msgspec.Struct):
     """What was decided, as columns; ``changes()`` is what goes into the entry, in this order."""
 
     cancels: c.CancelsOrdered = msgspec.field(default_factory=lambda: c.CancelsOrdered([], []))
-    missed: c.OccurrencesMissed = msgspec.field(default_factory=lambda: c.OccurrencesMissed([], [], [], [], []))
+    missed: c.OccurrencesMissed = msgspec.field(
+        default_factory=lambda: c.OccurrencesMissed([], [], [], [], [])
+    )
     moved: c.DueMoved = msgspec.field(default_factory=lambda: c.DueMoved([], [], []))
-    skipped: c.LaunchesSkipped = msgspec.field(default_factory=lambda: c.LaunchesSkipped([], [], [], [], [], []))
+    skipped: c.LaunchesSkipped = msgspec.field(
+        default_factory=lambda: c.LaunchesSkipped([], [], [], [], [], [])
+    )
     queued: c.LaunchesQueued = msgspec.field(default_factory=lambda: c.LaunchesQueued([], [], [], [], [], []))
     sids: list[int] = msgspec.field(default_factory=list)
     versions: list[int] = msgspec.field(default_factory=list)
@@ -220,7 +224,9 @@ def _decide_overlap(
     waiting = [found for found in open_launches if found.state == LaunchState.QUEUED]
     match settled.rule.overlap:
         case Overlap.FORBID:
-            decision.record(decision.skipped, row, slot.instant_s, following, f"overlap: {holder} was still open")
+            decision.record(
+                decision.skipped, row, slot.instant_s, following, f"overlap: {holder} was still open"
+            )
         case Overlap.QUEUE if waiting:
             reason = f"overlap: {holder} was still open and another launch was waiting for it already"
             decision.record(decision.skipped, row, slot.instant_s, following, reason)
@@ -228,6 +234,8 @@ def _decide_overlap(
             for found in open_launches:
                 decision.cancels.lids.append(found.lid)
                 decision.cancels.reasons.append(f"replaced by {name}")
-            decision.record(decision.queued, row, slot.instant_s, following, f"waits until {holder} has stopped")
+            decision.record(
+                decision.queued, row, slot.instant_s, following, f"waits until {holder} has stopped"
+            )
         case _:
             decision.record(decision.queued, row, slot.instant_s, following, f"waits for {holder} to end")

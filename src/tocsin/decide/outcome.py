@@ -84,7 +84,9 @@ def _settle_doubt(
     if may_repeat and cancel is None and attempt < DOUBTFUL_CALLS_MAX:
         policy = RetryPolicy(DOUBTFUL_CALLS_MAX, _DOUBT_BACKOFF_MS, _DOUBT_BACKOFF_MAX_MS)
         wait_ms = backoff_ms(name, attempt, policy)
-        return Settlement(LaunchState.RETRYING, f"outcome unknown, to be called again: {reason}", now_ms + wait_ms)
+        return Settlement(
+            LaunchState.RETRYING, f"outcome unknown, to be called again: {reason}", now_ms + wait_ms
+        )
     return Settlement(LaunchState.IN_DOUBT, reason or "it cannot be known whether it was launched")
 
 

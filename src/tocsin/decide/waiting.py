@@ -42,7 +42,9 @@ def decide_waiting(
             ended.lids.append(row.lid)
             ended.attempts.append(0)
             ended.states.append(LaunchState.SKIPPED)
-            ended.reasons.append(f"deadline: it waited {late_ms / 1000:.0f} s, {deadline_ms // 1000} s are allowed")
+            ended.reasons.append(
+                f"deadline: it waited {late_ms / 1000:.0f} s, {deadline_ms // 1000} s are allowed"
+            )
             ended.ended_ms.append(now_ms)
             ended.exit_codes.append(None)
         else:

@@ -55,7 +55,9 @@ def explain(facts: Facts) -> str:
         return f"The schedule did not exist any more: it was deleted at {_shown(facts.deleted_ms or 0)}."
     if not in_force.enabled:
         note = f" ({in_force.note})" if in_force.note else ""
-        return f"The schedule was paused then, since {_shown(in_force.since_ms)}{note}: it had no occurrences."
+        return (
+            f"The schedule was paused then, since {_shown(in_force.since_ms)}{note}: it had no occurrences."
+        )
     settled = plan(in_force.resolved, in_force.zone, in_force.rule)
     if not settled.expression.matches(facts.instant_s):
         return _of_no_occurrence(settled, facts, in_force)
@@ -95,7 +97,9 @@ def _of_absence(facts: Facts) -> str:
 def _of_no_occurrence(settled: Plan, facts: Facts, in_force: InForce) -> str:
     before = settled.expression.previous_unix(facts.instant_s)
     after = settled.expression.next_unix(facts.instant_s)
-    near = [f"{word} {_shown(found * 1000)}" for word, found in (("before:", before), ("after:", after)) if found]
+    near = [
+        f"{word} {_shown(found * 1000)}" for word, found in (("before:", before), ("after:", after)) if found
+    ]
     text = f"'{in_force.resolved}' ({in_force.zone}) has no occurrence at that instant"
     return f"{text}; the nearest are {', '.join(near)}." if near else f"{text}."
 
@@ -108,7 +112,11 @@ def _of_no_record(settled: Plan, facts: Facts, in_force: InForce) -> str:
         return f"The schedule begins only at {_shown(rule.start_ms)}."
     if rule.end_ms and instant_ms > rule.end_ms:
         return f"The schedule ended at {_shown(rule.end_ms)}."
-    if facts.due_instant_s is not None and facts.instant_s == facts.due_instant_s and facts.due_at_ms is not None:
+    if (
+        facts.due_instant_s is not None
+        and facts.instant_s == facts.due_instant_s
+        and facts.due_at_ms is not None
+    ):
         return f"It is the next occurrence, planned for {_shown(facts.due_at_ms)}."
     if instant_ms > facts.now_ms:
         return "It lies in the future and is on the schedule's timeline."
@@ -117,7 +125,9 @@ def _of_no_record(settled: Plan, facts: Facts, in_force: InForce) -> str:
     if instant_ms < facts.now_ms - facts.history_age_ms:
         return "That was so long ago that its record is no longer kept."
     if instant_ms <= in_force.since_ms:
-        return f"It was an instant of a former version; this one is in force since {_shown(in_force.since_ms)}."
+        return (
+            f"It was an instant of a former version; this one is in force since {_shown(in_force.since_ms)}."
+        )
     return "Its record is no longer kept: only a number of launches of each schedule are."
 
 

@@ -88,8 +88,12 @@ class SqliteJournal:
             db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
-            db.execute("CREATE TABLE IF NOT EXISTS entry (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, raw BLOB NOT NULL)")
-            db.execute("CREATE TABLE IF NOT EXISTS birth (incarnation TEXT NOT NULL, trimmed INTEGER NOT NULL)")
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS entry (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, raw BLOB NOT NULL)"
+            )
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS birth (incarnation TEXT NOT NULL, trimmed INTEGER NOT NULL)"
+            )
             db.execute(
                 "INSERT INTO birth SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM birth)", (uuid.uuid4().hex,)
             )
@@ -112,7 +116,9 @@ class SqliteJournal:
         trimmed = self._db.execute("SELECT trimmed FROM birth").fetchone()[0]
         if after < trimmed:
             raise Gap(f"journal entries up to {trimmed} are no longer kept, {after + 1} was asked for")
-        found = self._db.execute("SELECT seq, id, raw FROM entry WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE))
+        found = self._db.execute(
+            "SELECT seq, id, raw FROM entry WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE)
+        )
         return [Record(*row) for row in found]
 
     def _get(self, seq: int) -> Record | None:
@@ -140,7 +146,9 @@ class SqliteJournal:
         return Bounds(trimmed + 1, self._last())
 
     def _last(self) -> int:
-        found = self._db.execute("SELECT coalesce(max(seq), (SELECT trimmed FROM birth)) FROM entry").fetchone()
+        found = self._db.execute(
+            "SELECT coalesce(max(seq), (SELECT trimmed FROM birth)) FROM entry"
+        ).fetchone()
         return int(found[0])
 
 

@@ -111,7 +111,9 @@ def decode_unchecked(raw: bytes) -> Schedule:
     except msgspec.ValidationError as wrong:
         raise invalid_field(wrong) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
-        raise InvalidInput(f"this is not JSON: {wrong}", field="body", value="", allowed="a JSON object") from None
+        raise InvalidInput(
+            f"this is not JSON: {wrong}", field="body", value="", allowed="a JSON object"
+        ) from None
 
 
 def convert(value: object) -> Schedule:
@@ -144,7 +146,10 @@ def _check_window(schedule: Schedule) -> None:
     for field, moment in (("start", schedule.start), ("end", schedule.end)):
         if moment is not None and moment.tzinfo is None:
             raise InvalidSchedule(
-                "the moment has no offset", field=field, value=moment.isoformat(), allowed="2026-01-31T09:00:00Z"
+                "the moment has no offset",
+                field=field,
+                value=moment.isoformat(),
+                allowed="2026-01-31T09:00:00Z",
             )
     if schedule.start is not None and schedule.end is not None and schedule.end <= schedule.start:
         raise InvalidSchedule("the end is not after the start", field="end", value=schedule.end.isoformat())
@@ -153,7 +158,10 @@ def _check_window(schedule: Schedule) -> None:
 def _check_labels(labels: dict[str, str]) -> None:
     if len(labels) > LABELS_MAX:
         raise InvalidSchedule(
-            f"{len(labels)} labels are too many", field="labels", value=len(labels), allowed=f"up to {LABELS_MAX}"
+            f"{len(labels)} labels are too many",
+            field="labels",
+            value=len(labels),
+            allowed=f"up to {LABELS_MAX}",
         )
     for key, value in labels.items():
         if not _LABEL.fullmatch(key) or len(value) > 200 or not value.isprintable():
@@ -194,7 +202,10 @@ def invalid_field(wrong: msgspec.ValidationError) -> InvalidInput:
     field = path.rstrip("`").lstrip(".") or "schedule"
     found = re.search(r"unknown field `([^`]+)`", complaint)
     if found is not None:
-        field, complaint = ".".join(filter(None, [path.rstrip("`").lstrip("."), found[1]])), "there is no such field"
+        field, complaint = (
+            ".".join(filter(None, [path.rstrip("`").lstrip("."), found[1]])),
+            "there is no such field",
+        )
     return InvalidInput(complaint.replace("Object", "it"), field=field, value="")
 
 

@@ -40,7 +40,9 @@ class ExecTarget(
         if (self.argv is None) == (self.shell is None):
             raise _invalid("target", "exec needs exactly one of argv and shell", msgspec.to_builtins(self))
         if self.argv is not None and (not self.argv or not self.argv[0]):
-            raise _invalid("target.argv", "the command is empty", list(self.argv), allowed="at least one word")
+            raise _invalid(
+                "target.argv", "the command is empty", list(self.argv), allowed="at least one word"
+            )
         if self.shell is not None and not self.shell.strip():
             raise _invalid("target.shell", "the shell line is empty", self.shell)
         texts = [*(self.argv or ()), self.shell or "", self.cwd or "", *self.env.values()]
@@ -54,7 +56,9 @@ class ExecTarget(
         for field in ("memory_mb", "cpu_seconds"):
             limit = getattr(self.limits, field)
             if limit is not None and not 1 <= limit <= 2**30:
-                raise _invalid(f"target.limits.{field}", f"{limit} is out of range", limit, allowed="1 or more")
+                raise _invalid(
+                    f"target.limits.{field}", f"{limit} is out of range", limit, allowed="1 or more"
+                )
 
 
 class HttpTarget(
@@ -77,7 +81,9 @@ class HttpTarget(
     def check(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise _invalid("target.url", f"{self.url!r} is not an address", self.url, allowed="http(s)://host/...")
+            raise _invalid(
+                "target.url", f"{self.url!r} is not an address", self.url, allowed="http(s)://host/..."
+            )
         if self.method not in _METHODS:
             raise _invalid(
                 "target.method", f"{self.method!r} is not a method", self.method, allowed=", ".join(_METHODS)
@@ -88,7 +94,9 @@ class HttpTarget(
         for code in self.success:
             if not re.fullmatch(r"[1-5]xx|[1-5][0-9][0-9]", code):
                 raise _invalid("target.success", f"{code!r} is not a status", code, allowed="204 or 2xx")
-        if self.secret is not None and not re.fullmatch(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)", self.secret):
+        if self.secret is not None and not re.fullmatch(
+            r"(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)", self.secret
+        ):
             raise InvalidInput(
                 "a secret is a reference, never the value itself",
                 field="target.secret",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 
@@ -45,16 +46,25 @@ def escaped(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[
     """No value can forge a line or speak to the terminal."""
     for key, value in event.items():
         if isinstance(value, str) and not value.isprintable():
-            event[key] = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+            event[key] = _printable(value)
     return event
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _renderers(format: str) -> list[structlog.types.Processor]:
     if format == "json":
         return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
     colors = sys.stderr.isatty()
-    plain = structlog.dev.plain_traceback
-    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain, pad_event_to=0)]
+    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=_indented, pad_event_to=0)]
+
+
+def _indented(out: TextIO, raised: Any) -> None:
+    """A traceback has lines of its own; what a message carries in them cannot pass for a line of the log."""
+    for line in "".join(traceback.format_exception(*raised)).splitlines():
+        out.write("\n  | " + _printable(line))
 
 
 def _route_standard_logging(shared: list[Any], renderers: list[Any]) -> None:

@@ -14,10 +14,17 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         self.launches = Counter(
-            "tocsin_launches", "Launches by how they ended and by target", ["target", "outcome"], registry=registry
+            "tocsin_launches",
+            "Launches by how they ended and by target",
+            ["target", "outcome"],
+            registry=registry,
         )
-        self.attempts_retried = Counter("tocsin_retries", "Attempts after the first", ["target"], registry=registry)
-        self.skipped = Counter("tocsin_skipped", "Occurrences not launched, by reason", ["reason"], registry=registry)
+        self.attempts_retried = Counter(
+            "tocsin_retries", "Attempts after the first", ["target"], registry=registry
+        )
+        self.skipped = Counter(
+            "tocsin_skipped", "Occurrences not launched, by reason", ["reason"], registry=registry
+        )
         self.lateness_seconds = Histogram(
             "tocsin_lateness_seconds",
             "From the planned moment to the durable start",
@@ -38,7 +45,9 @@ class Metrics:
         self.snapshot_age_seconds = Gauge(
             "tocsin_snapshot_age_seconds", "Age of the newest snapshot", registry=registry
         )
-        self.problem = Gauge("tocsin_problem", "1 while entries cannot be written or applied", registry=registry)
+        self.problem = Gauge(
+            "tocsin_problem", "1 while entries cannot be written or applied", registry=registry
+        )
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

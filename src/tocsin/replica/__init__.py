@@ -8,6 +8,7 @@
 ``launcher``     orders go to their targets, outcomes come back
 ``conclusion``   what the last leader left open
 ``snapshotter``  snapshots on an interval, the journal trimmed behind them
+``housekeeper``  targets let go of what is older than history
 ``leader``       the loop that drives these: read this first
 ``replica``      one process holding the state: start, stop, propose, read
 

@@ -23,7 +23,9 @@ from tocsin.replica.launcher import Launcher
 from tocsin.targets.contract import Outcome, Verdict
 
 log = structlog.get_logger()
-_LOST = Outcome(Verdict.UNKNOWN, reason="the leader ended during the call: it cannot be known whether it went out")
+_LOST = Outcome(
+    Verdict.UNKNOWN, reason="the leader ended during the call: it cannot be known whether it went out"
+)
 
 
 async def conclude(flights: Sequence[Flight], launcher: Launcher, metrics: Metrics) -> dict[str, int]:

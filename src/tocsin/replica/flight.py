@@ -68,7 +68,9 @@ def flights_of_starts(rows: Sequence[DueRow], lids: Sequence[int], term: int, no
 def flight_of_row(row: OrderRow, term: int) -> Flight:
     """For a launch that was read back from the state."""
     manual = row.kind == LaunchKind.MANUAL
-    return _flight(row.lid, row.id, row.instant_s, manual, row.attempt, term, row.started_ms, row.cancel, row.spec)
+    return _flight(
+        row.lid, row.id, row.instant_s, manual, row.attempt, term, row.started_ms, row.cancel, row.spec
+    )
 
 
 def _flight(

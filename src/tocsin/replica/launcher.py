@@ -46,6 +46,7 @@ class Launcher:
         self._office = office
         self._clock = clock
         self._wake = wake
+        self._in_batches = {kind for kind, target in targets.items() if isinstance(target, BatchTarget)}
         self._reports = Reports()
         self._flying: dict[int, Flight] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,8 +61,9 @@ class Launcher:
         """Make the calls. Returns at once."""
         batches: dict[str, list[Flight]] = {}
         for flight in flights:
-            if isinstance(self._targets[flight.kind], BatchTarget):
-                batches.setdefault(flight.kind, []).append(flight)
+            kind = flight.kind
+            if kind in self._in_batches:
+                batches.setdefault(kind, []).append(flight)
             else:
                 self.calls += 1
                 self._flying[flight.lid] = flight
@@ -167,4 +169,3 @@ class Launcher:
             self.calls -= len(flights)
         self._reports.ended.extend(zip(flights, outcomes, strict=True))
         self._wake()
-

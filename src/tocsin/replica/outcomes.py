@@ -77,7 +77,9 @@ def _note_other(
     column.exit_codes.append(outcome.exit_code)
 
 
-def _present(*changes: c.LaunchesAccepted | c.LaunchesSucceeded | c.LaunchesEnded | c.AttemptsFailed) -> list[c.Change]:
+def _present(
+    *changes: c.LaunchesAccepted | c.LaunchesSucceeded | c.LaunchesEnded | c.AttemptsFailed,
+) -> list[c.Change]:
     return [_compact(change) for change in changes if change.lids]
 
 

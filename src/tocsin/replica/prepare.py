@@ -28,7 +28,9 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
             return c.LaunchRequested(command.id, now_ms // 1000, command.actor)
         case CancelLaunch():
             name = parse_launch_name(command.name)
-            return c.CancelRequested(name.schedule, name.instant_s, name.manual, command.reason, command.actor)
+            return c.CancelRequested(
+                name.schedule, name.instant_s, name.manual, command.reason, command.actor
+            )
 
 
 def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.SchedulePut:

@@ -65,7 +65,7 @@ class Proposer:
         except Unknown as unknown:
             self.problem = str(unknown)
             log.warning("the answer to an append was lost, asking", seq=after + 1, reason=str(unknown))
-        except Exception as refused:  # noqa: BLE001  # why: noted for the status page, then raised as it is
+        except Exception as refused:  # why: noted for the status page, then raised as it is
             self.problem = str(refused)
             raise
         while True:

@@ -17,13 +17,14 @@ from tocsin.decide.retention import Retention
 from tocsin.journal.contract import Journal
 from tocsin.model.command import Command
 from tocsin.observe.metrics import Metrics
+from tocsin.replica.housekeeper import Housekeeper
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.leader import Leader
 from tocsin.replica.office import Office
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.recovery import recover
 from tocsin.replica.snapshotter import Snapshotter
-from tocsin.state.store import Meta, Store
+from tocsin.state.store import Meta
 from tocsin.targets.contract import Output, Target
 
 _P = ParamSpec("_P")
@@ -93,6 +94,7 @@ class Replica:
         self._tasks = [
             asyncio.create_task(self._leader.run(), name="leader"),
             asyncio.create_task(self.snapshotter.run(), name="snapshotter"),
+            asyncio.create_task(self._housekeeper.run(), name="housekeeper"),
         ]
         ready = asyncio.create_task(self._leader.ready.wait())
         await asyncio.wait([ready, self._tasks[0]], return_when=asyncio.FIRST_COMPLETED)
@@ -121,6 +123,7 @@ class Replica:
         self.snapshotter = Snapshotter(
             self._journal, self._store, self._paths.snapshots, self.clock, self._snapshot_interval_s
         )
+        self._housekeeper = Housekeeper(self._targets, self.clock, self._retention)
 
     async def failed(self) -> BaseException | None:
         """Returns when the loop ends: with what ended it, or None after ``stop``."""
@@ -131,6 +134,7 @@ class Replica:
         """Leave office cleanly. Commands that run go on running."""
         self._leader.stop()
         self.snapshotter.stop()
+        self._housekeeper.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for target in self._targets.values():
             await target.stop()

@@ -31,16 +31,21 @@ def gather(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> Gathered
     found = db.execute(
         f"SELECT reason FROM missed WHERE sid IN {sids} AND from_s <= :s AND before_s > :s", asked
     ).fetchone()
-    due = db.execute("SELECT instant_s, at_ms FROM due JOIN schedule USING (sid) WHERE id = :id", asked).fetchone()
+    due = db.execute(
+        "SELECT instant_s, at_ms FROM due JOIN schedule USING (sid) WHERE id = :id", asked
+    ).fetchone()
     (first_known_ms,) = db.execute(
         "SELECT min(created_ms) FROM (SELECT created_ms FROM schedule WHERE id = :id "
         "UNION ALL SELECT created_ms FROM revision WHERE id = :id)",
         asked,
     ).fetchone()
     (deleted_ms,) = db.execute(
-        "SELECT max(until_ms) FROM revision WHERE id = :id AND ended_by = 'deleted' AND until_ms <= :ms", asked
+        "SELECT max(until_ms) FROM revision WHERE id = :id AND ended_by = 'deleted' AND until_ms <= :ms",
+        asked,
     ).fetchone()
-    absences = db.execute("SELECT since_ms, until_ms FROM absence WHERE until_ms >= :ms LIMIT 3", asked).fetchall()
+    absences = db.execute(
+        "SELECT since_ms, until_ms FROM absence WHERE until_ms >= :ms LIMIT 3", asked
+    ).fetchall()
     return Gathered(
         launches=_launches(db, schedule_id, instant_s),
         missed_reason=None if found is None else found[0],
@@ -54,7 +59,9 @@ def gather(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> Gathered
 
 
 def _launches(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> list[LaunchView]:
-    page = views.launches(db, schedule_id=schedule_id, since_ms=instant_s * 1000, until_ms=instant_s * 1000 + 1)
+    page = views.launches(
+        db, schedule_id=schedule_id, since_ms=instant_s * 1000, until_ms=instant_s * 1000 + 1
+    )
     return list(page.items)
 
 

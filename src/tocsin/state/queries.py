@@ -26,7 +26,9 @@ def due(db: sqlite3.Connection, now_ms: int, limit: int) -> list[tuple[object, .
 def next_wake_ms(db: sqlite3.Connection) -> int | None:
     """The earliest moment at which something is to be looked at."""
     (first_due,) = db.execute("SELECT min(at_ms) FROM due").fetchone()
-    (first_retry,) = db.execute("SELECT min(retry_at_ms) FROM launch WHERE retry_at_ms IS NOT NULL").fetchone()
+    (first_retry,) = db.execute(
+        "SELECT min(retry_at_ms) FROM launch WHERE retry_at_ms IS NOT NULL"
+    ).fetchone()
     moments = [moment for moment in (first_due, first_retry) if moment is not None]
     return min(moments, default=None)
 
@@ -94,27 +96,31 @@ _ORDER = (
 
 def orders(db: sqlite3.Connection, lids: Sequence[int]) -> list[OrderRow]:
     """These launches, each with the version of its schedule that it was started under."""
-    found = db.execute(_ORDER + "WHERE l.lid IN (SELECT value FROM json_each(?)) ORDER BY l.lid", (json.dumps(lids),))
+    found = db.execute(
+        _ORDER + "WHERE l.lid IN (SELECT value FROM json_each(?)) ORDER BY l.lid", (json.dumps(lids),)
+    )
     return [OrderRow(*row) for row in found]
 
 
 def handed_over(db: sqlite3.Connection) -> list[OrderRow]:
     """Launches that a former leader may have handed to their target: the ones to be concluded."""
     found = db.execute(
-        _ORDER + f"WHERE l.{_OPEN} AND l.state IN ({LaunchState.STARTED:d}, {LaunchState.RUNNING:d}) ORDER BY l.lid"
+        _ORDER
+        + f"WHERE l.{_OPEN} AND l.state IN ({LaunchState.STARTED:d}, {LaunchState.RUNNING:d}) ORDER BY l.lid"
     )
     return [OrderRow(*row) for row in found]
 
 
 def launched_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
     """The newest instant of this id that was decided: nothing up to it may be decided again. -1: none."""
-    sids = "(SELECT sid FROM schedule WHERE id = :id UNION SELECT sid FROM revision WHERE id = :id)"
-    (launched,) = db.execute(
-        f"SELECT max(instant_s) FROM launch WHERE kind = 0 AND sid IN {sids}", {"id": schedule_id}
+    known = db.execute(
+        "SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id LIMIT 1",
+        {"id": schedule_id},
     ).fetchone()
-    (given_up,) = db.execute(
-        f"SELECT max(before_s) - 1 FROM missed WHERE sid IN {sids}", {"id": schedule_id}
-    ).fetchone()
+    if known is None:
+        return -1
+    (launched,) = db.execute("SELECT max(instant_s) FROM launch WHERE sid = ? AND kind = 0", known).fetchone()
+    (given_up,) = db.execute("SELECT max(before_s) - 1 FROM missed WHERE sid = ?", known).fetchone()
     return max(launched if launched is not None else -1, given_up if given_up is not None else -1)
 
 

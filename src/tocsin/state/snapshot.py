@@ -71,7 +71,8 @@ def verify(folder: Path, manifest: Manifest) -> Path:
     path = _data(folder, manifest.seq)
     if not path.is_file() or path.stat().st_size != manifest.size or _checksum(path) != manifest.sha256:
         raise SnapshotDamaged(
-            f"the snapshot {path} is not what its manifest says", hint="it is passed over; an older one is tried"
+            f"the snapshot {path} is not what its manifest says",
+            hint="it is passed over; an older one is tried",
         )
     return path
 

@@ -45,11 +45,15 @@ class Store:
             self.db.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
             save_meta(self.db, Meta())
         elif found != SCHEMA_VERSION:
-            raise StateDamaged(f"the state file {self.path} has format {found}, this version reads {SCHEMA_VERSION}")
+            raise StateDamaged(
+                f"the state file {self.path} has format {found}, this version reads {SCHEMA_VERSION}"
+            )
 
     def reader(self) -> sqlite3.Connection:
         """A connection that sees committed entries only and never blocks the writer."""
-        db = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, check_same_thread=False, isolation_level=None)
+        db = sqlite3.connect(
+            f"file:{self.path}?mode=ro", uri=True, check_same_thread=False, isolation_level=None
+        )
         db.execute("PRAGMA query_only = ON")
         db.execute("PRAGMA mmap_size = 268435456")
         return db

@@ -131,7 +131,9 @@ def launches(
     where = ["l.lid < ?"]
     values: list[object] = [int(cursor) if cursor else 1 << 62]
     if schedule_id is not None:
-        where.append("l.sid IN (SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)")
+        where.append(
+            "l.sid IN (SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)"
+        )
         values += [schedule_id, schedule_id]
     if states:
         where.append(f"l.state IN ({', '.join('?' * len(states))})")

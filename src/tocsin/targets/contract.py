@@ -116,6 +116,10 @@ class Target(Protocol):
         """What that attempt printed, if this target captures output."""
         ...
 
+    async def prune(self, older_than_s: float) -> int:
+        """Let go of records of what ended longer ago than that. Returns how many there were."""
+        ...
+
 
 @runtime_checkable
 class BatchTarget(Protocol):

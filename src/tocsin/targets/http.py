@@ -91,6 +91,9 @@ class HttpTarget:
     async def output(self, name: str, attempt: int) -> Output | None:
         return None
 
+    async def prune(self, older_than_s: float) -> int:
+        return 0
+
 
 class _Passage:
     """How far a call got. Told by aiohttp's tracing, which knows when a connection is there."""

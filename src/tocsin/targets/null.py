@@ -41,3 +41,6 @@ class NullTarget:
 
     async def output(self, name: str, attempt: int) -> Output | None:
         return None
+
+    async def prune(self, older_than_s: float) -> int:
+        return 0

@@ -34,7 +34,9 @@ class JournalConformance:
     @classmethod
     def claims(cls) -> list[str]:
         """The names of all claims."""
-        return [name for name, _ in inspect.getmembers(cls, inspect.iscoroutinefunction) if "_" in name.strip("_")]
+        return [
+            name for name, _ in inspect.getmembers(cls, inspect.iscoroutinefunction) if "_" in name.strip("_")
+        ]
 
     def check(self, claim: str, folder: Path) -> None:
         """Prove one claim on a fresh journal."""
@@ -77,7 +79,9 @@ class JournalConformance:
                 answers = await asyncio.gather(*offers, return_exceptions=True)
                 assert sorted(type(answer).__name__ for answer in answers) == ["Conflict", "NoneType"]
 
-    async def what_was_acknowledged_is_there_for_the_next_handle(self, journal: Journal, folder: Path) -> None:
+    async def what_was_acknowledged_is_there_for_the_next_handle(
+        self, journal: Journal, folder: Path
+    ) -> None:
         records = [await _append(journal, after) for after in range(5)]
         async with self._another(folder) as other:
             assert await _read(other, 0, 5) == records
@@ -128,12 +132,16 @@ class JournalConformance:
             assert journal.incarnation
             assert other.incarnation == journal.incarnation
 
-    async def a_lost_answer_whose_entry_landed_is_settled_as_landed(self, journal: Journal, folder: Path) -> None:
+    async def a_lost_answer_whose_entry_landed_is_settled_as_landed(
+        self, journal: Journal, folder: Path
+    ) -> None:
         record = await _append(journal, 0)
         await settle(journal, record.id, record.raw, 0)
         assert await journal.bounds() == Bounds(1, 1)
 
-    async def a_lost_answer_whose_entry_did_not_land_is_offered_again(self, journal: Journal, folder: Path) -> None:
+    async def a_lost_answer_whose_entry_did_not_land_is_offered_again(
+        self, journal: Journal, folder: Path
+    ) -> None:
         await settle(journal, b"i" * 16, b"late", 0)
         assert await _read(journal, 0, 1) == [Record(1, b"i" * 16, b"late")]
 

@@ -86,7 +86,8 @@ def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
         ).rowcount
         if touched:
             db.execute(
-                "INSERT OR REPLACE INTO attempt VALUES (?, ?, ?, ?, ?)", (lid, attempt, ended_ms, exit_code, reason)
+                "INSERT OR REPLACE INTO attempt VALUES (?, ?, ?, ?, ?)",
+                (lid, attempt, ended_ms, exit_code, reason),
             )
             _close_if_cancelled(context, lid)
 
@@ -101,7 +102,9 @@ def requested(context: Context, change: c.LaunchRequested) -> object:
     taken = "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?"
     if db.execute(taken, (sid, change.instant_s, int(LaunchKind.MANUAL))).fetchone():
         name = launch_name(change.id, change.instant_s, manual=True)
-        return AlreadyExists(f"{name!r} was launched by hand in this very second", hint="try again in a second")
+        return AlreadyExists(
+            f"{name!r} was launched by hand in this very second", hint="try again in a second"
+        )
     state = _state_beside_open(context, sid, decode_rule(rule).overlap, change.instant_s)
     if isinstance(state, Refused):
         return state
@@ -127,13 +130,13 @@ def requested(context: Context, change: c.LaunchRequested) -> object:
     return lid
 
 
-def _state_beside_open(
-    context: Context, sid: int, overlap: Overlap, instant_s: int
-) -> LaunchState | Refused:
+def _state_beside_open(context: Context, sid: int, overlap: Overlap, instant_s: int) -> LaunchState | Refused:
     """What a run-now becomes, given what is open beside it."""
     if overlap is Overlap.ALLOW:
         return LaunchState.STARTED
-    open_launches = context.db.execute(f"SELECT lid, state FROM launch WHERE sid = ? AND {_OPEN}", (sid,)).fetchall()
+    open_launches = context.db.execute(
+        f"SELECT lid, state FROM launch WHERE sid = ? AND {_OPEN}", (sid,)
+    ).fetchall()
     if not open_launches:
         return LaunchState.STARTED
     if overlap is Overlap.FORBID:
@@ -165,7 +168,9 @@ def cancel_requested(context: Context, change: c.CancelRequested) -> object:
         return NotFound(f"there is no launch {name!r}", hint="'tocsin launches' lists them")
     lid, state = found
     if state >= CLOSED_FROM:
-        return Refused(f"{name!r} has ended as {LaunchState(state).name.lower()}", hint="there is nothing to stop")
+        return Refused(
+            f"{name!r} has ended as {LaunchState(state).name.lower()}", hint="there is nothing to stop"
+        )
     _cancel(context, lid, change.reason)
     return lid
 

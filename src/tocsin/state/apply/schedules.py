@@ -161,7 +161,8 @@ def _check_version(schedule_id: str, present: _Present | None, expect: int | Non
         return None
     if expect == 0:
         return AlreadyExists(
-            f"the schedule {schedule_id!r} exists already, at version {version}", hint="use apply to change it"
+            f"the schedule {schedule_id!r} exists already, at version {version}",
+            hint="use apply to change it",
         )
     if present is None:
         return NotFound(f"there is no schedule {schedule_id!r}", hint="'tocsin list' shows all")
@@ -175,7 +176,8 @@ def _account_for_overdue(context: Context, present: _Present, reason: str) -> No
     """An occurrence whose instant has come, and that was not reached yet (a backlog, jitter, catching up), is
     recorded as skipped: the new version knows nothing of it."""
     overdue = context.db.execute(
-        "SELECT instant_s FROM due WHERE sid = ? AND instant_s * 1000 <= ?", (present.sid, context.entry.time_ms)
+        "SELECT instant_s FROM due WHERE sid = ? AND instant_s * 1000 <= ?",
+        (present.sid, context.entry.time_ms),
     ).fetchone()
     if overdue is not None:
         _record_skipped(context, present.sid, present.version, overdue[0], reason)
@@ -224,6 +226,8 @@ def _set_due(context: Context, sid: int, instant_s: int | None, delay_ms: int) -
         return
     version, rule = db.execute("SELECT version, rule FROM schedule WHERE sid = ?", (sid,)).fetchone()
     if instant_s * 1000 + delay_ms < entry.time_ms and decode_rule(rule).missed is Missed.SKIP:
-        _record_skipped(context, sid, version, instant_s, "missed: the moment had passed when it was asked for")
+        _record_skipped(
+            context, sid, version, instant_s, "missed: the moment had passed when it was asked for"
+        )
         return
     db.execute("INSERT INTO due VALUES (?, ?, ?)", (instant_s * 1000 + delay_ms, sid, instant_s))

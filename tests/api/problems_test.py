@@ -1,0 +1,124 @@
+"""Each class of error has its status; our own mistakes are logged and not shown.
+
+Asked of the application itself, with a replica that fails as told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tocsin import errors
+from tocsin.api.app import build_app
+from tocsin.client.problems import error_of, problem_of
+from tocsin.client.shapes import Problem
+from tocsin.clock import SystemClock
+from tocsin.config import Settings
+
+
+class FailingReplica:
+    """A replica that fails with what it is given."""
+
+    clock = SystemClock()
+    name = "r"
+    problem = ""
+    meta = SimpleNamespace(seq=1)
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+
+    async def propose(self, _: object) -> None:
+        raise self.failure or AssertionError
+
+    async def read(self, *_: object, **__: object) -> None:
+        raise self.failure or AssertionError
+
+
+def _ask(replica: Any, method: str, path: str) -> tuple[int, dict[str, str], bytes]:
+    app: Any = build_app(replica, Settings())
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 2),
+        "scheme": "http",
+        "http_version": "1.1",
+        "root_path": "",
+    }
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    headers = {key.decode().lower(): value.decode() for key, value in sent[0]["headers"]}
+    return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "retryable"),
+    [
+        (errors.InvalidInput("m", field="f", value="v", allowed="a"), 400, False),
+        (errors.InvalidSchedule("m", field="f", value="v"), 400, False),
+        (errors.NotFound("m"), 404, False),
+        (errors.AlreadyExists("m"), 409, False),
+        (errors.VersionConflict("m"), 412, False),
+        (errors.Refused("m"), 409, False),
+        (errors.JournalFull("m"), 503, True),
+        (errors.JournalUnavailable("m"), 503, True),
+        (errors.Unknown("m"), 503, True),
+        (errors.Gap("m"), 500, False),
+        (errors.TocsinError("m"), 500, False),
+    ],
+)
+def each_error_has_its_status(error, status, retryable):
+    found, headers, body = _ask(FailingReplica(error), "POST", "/v1/schedules/a:run")
+    problem = json.loads(body)
+    assert (found, problem["status"], problem["detail"]) == (status, status, "m")
+    assert problem["retryable"] is retryable
+    assert headers["content-type"] == "application/problem+json"
+    assert headers.get("retry-after") == ("1" if status == 503 else None)
+
+
+def an_unexpected_error_is_logged_and_not_shown(capsys):
+    status, headers, body = _ask(FailingReplica(RuntimeError("secret of the house")), "GET", "/v1/status")
+    assert (status, headers["content-type"]) == (500, "application/problem+json")
+    assert b"secret" not in body
+    assert "secret of the house" in "".join(capsys.readouterr())
+
+
+def a_replica_that_cannot_write_is_not_ready_and_says_why():
+    replica = FailingReplica()
+    replica.problem = "the disk is full"
+    status, headers, body = _ask(replica, "GET", "/readyz")
+    assert (status, headers["retry-after"]) == (503, "1")
+    assert json.loads(body)["detail"] == "the disk is full"
+    assert _ask(replica, "GET", "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("kind", [kind for kind in vars(errors).values() if isinstance(kind, type)])
+def an_error_survives_the_way_to_the_client(kind):
+    more = {"field": "f", "value": 1, "allowed": "a"} if issubclass(kind, errors.InvalidInput) else {}
+    error = kind("m", hint="h", **more)
+    back = error_of(problem_of(error))
+    assert (type(back), str(back), back.retryable) == (type(error), str(error), error.retryable)
+
+
+def a_problem_of_unknown_type_is_judged_by_its_status():
+    def error_for(status: int) -> type:
+        return type(error_of(Problem(type="about:blank", title="t", status=status, detail="d")))
+
+    assert error_for(404) is errors.NotFound
+    assert error_for(412) is errors.VersionConflict
+    assert error_for(418) is errors.TocsinError

@@ -1,0 +1,103 @@
+"""``tocsin serve``: its greeting, its settings, and what it says when it cannot start."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import socket
+
+from tocsin.cli.serve import serve as serve_command
+from tocsin.config import Settings
+
+
+def the_greeting_tells_where_it_is_and_what_to_type_next(serve, tmp_path):
+    running = serve("--data", str(tmp_path / "data"))
+    assert re.search(r"ready at http://127\.0\.0\.1:\d+", running.greeting)
+    assert str(tmp_path / "data") in running.greeting
+    assert "tocsin add" in running.greeting
+    assert len(running.greeting.strip().splitlines()) <= 8
+    status, err = running.stop()
+    assert status == 0
+    assert "took office" in err
+
+
+def the_examples_are_added_to_an_empty_store_only(serve, tmp_path, tocsin, wait):
+    running = serve("--data", str(tmp_path / "data"), "--example")
+    url = re.search(r"http://\S+?(?=,)", running.greeting)
+    assert url is not None
+    listed = tocsin("list", "--url", url[0], "--json").json["items"]
+    assert {item["id"] for item in listed} == {
+        "example/date",
+        "example/flaky",
+        "example/minutely",
+        "example/rehearsal",
+    }
+    wait(lambda: "succeeded" in tocsin("launches", "--schedule", "example/date", "--url", url[0]).out)
+    tocsin("rm", "example/flaky", "--url", url[0])
+    assert running.stop()[0] == 0
+    again = serve("--data", str(tmp_path / "data"), "--example", "--json")
+    url = json.loads(again.greeting)["url"]
+    assert len(tocsin("list", "--url", url, "--json").json["items"]) == 3
+
+
+def a_second_one_on_the_same_data_is_refused(serve, tmp_path, alone):
+    serve("--data", str(tmp_path / "data"))
+    done = alone.process("serve", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    assert (done.status, done.out) == (1, "")
+    assert "another Tocsin" in done.err
+    assert "--data" in done.err
+    assert len(done.err.splitlines()) <= 2
+
+
+def a_port_in_use_is_told(tmp_path, alone):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = alone.process("serve", "--data", str(tmp_path / "data"), "--listen", address)
+    assert done.status == 1
+    assert f"cannot listen on {address}" in done.err
+    assert "--listen" in done.err
+    assert not (tmp_path / "data").exists(), "it did not even look at the data"
+
+
+def a_setting_that_cannot_be_is_told_with_its_name(tmp_path, alone):
+    for words, told in (
+        (("--listen", "0.0.0.0:8400"), ["listen", "0.0.0.0", "loopback"]),
+        (("--listen", "nonsense"), ["listen", "HOST:PORT"]),
+        (("--journal", "mysql://x"), ["journal", "mysql"]),
+        (("--history-age", "soon"), ["history_age", "soon"]),
+        (("--snapshot-interval", "5"), ["snapshot_interval", "5s"]),
+        (("--log-format", "xml"), ["log_format", "text or json"]),
+    ):
+        done = alone.process("serve", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", *words)
+        assert (done.status, done.out) == (1, ""), words
+        for part in told:
+            assert part in done.err, done.err
+        assert len(done.err.splitlines()) <= 2, done.err
+
+
+def a_data_directory_that_cannot_be_written_is_told(alone):
+    done = alone.process("serve", "--data", "/proc/nothing", "--listen", "127.0.0.1:0")
+    assert done.status == 1
+    assert "/proc/nothing" in done.err
+    assert len(done.err.splitlines()) <= 2
+
+
+def every_setting_is_an_option_and_a_variable():
+    options = inspect.signature(serve_command, eval_str=True).parameters
+    for field in Settings.__struct_fields__:
+        assert field in options, field
+        (option,) = options[field].annotation.__metadata__
+        assert option.envvar == f"TOCSIN_{field.upper()}"
+        default = getattr(Settings(), field)
+        if default:
+            assert str(default) == option.show_default
+
+
+def log_lines_are_json_when_asked_for(serve, tmp_path):
+    running = serve("--data", str(tmp_path / "data"), "--log-format", "json")
+    _, err = running.stop()
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert {"event", "level", "timestamp"} <= set(lines[0])

@@ -1,0 +1,144 @@
+"""``why`` answers for any schedule and instant, from what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.core.desk import Desk, schedule_of
+from tocsin.decide import why
+from tocsin.model.command import DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
+from tocsin.state import facts
+from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
+
+START = 1_700_000_040  # 2023-11-14T22:14:00Z
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk(START)
+    yield desk
+    desk.close()
+
+
+def _why(desk: Desk, second: int, id: str = "s") -> str:
+    found = facts.gather(desk.db, id, START + second)
+    in_force = None if found.in_force is None else why.InForce(*found.in_force)
+    known = why.Facts(
+        id, START + second, desk.now_ms, *found._replace(in_force=in_force), history_age_ms=30 * 86_400_000
+    )
+    return why.explain(known)
+
+
+def _at(desk: Desk, second: int) -> None:
+    desk.now_ms = (START + second) * 1000
+    desk.turns()
+
+
+def _put(desk: Desk, **fields: object) -> None:
+    desk.command(PutSchedule(schedule_of(cron="* * * * *", **fields)))
+
+
+def a_success_is_told_with_its_times(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 60)
+    desk.now_ms += 1_500
+    desk.end(*desk.flights, SUCCEEDED)
+    assert _why(desk, 60) == (
+        "It was launched and succeeded. Started at 2023-11-14T22:15:00Z; ended at 2023-11-14T22:15:01.500Z."
+    )
+
+
+def a_failure_is_told_with_its_reason(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 60)
+    desk.end(*desk.flights, Outcome(Verdict.FAILED, reason="exit status 3"))
+    assert _why(desk, 60).startswith("It was launched and failed: exit status 3. Started at")
+
+
+def doubt_is_told_as_doubt(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 60)
+    desk.end(*desk.flights, Outcome(Verdict.UNKNOWN, reason="the leader ended during the call"))
+    assert _why(desk, 60).startswith("It is in doubt whether it was launched")
+
+
+def a_missed_stretch_names_the_absence(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 1)
+    desk.commit(*_renewal())
+    desk.now_ms = (START + 600) * 1000
+    desk.take_office()
+    desk.turns()
+    assert _why(desk, 120) == (
+        "Not launched; missed: nobody was in office, and the policy launches only the last one. "
+        "Nobody was in office from 2023-11-14T22:14:01Z to 2023-11-14T22:24:00Z."
+    )
+
+
+def _renewal() -> list[object]:
+    from tocsin.model import change as c
+
+    return [c.Renewed()]
+
+
+def a_skip_by_overlap_names_the_launch_that_was_open(desk: Desk) -> None:
+    _put(desk, overlap="forbid")
+    _at(desk, 60)
+    _at(desk, 120)
+    assert _why(desk, 120) == f"Not launched: overlap: s-{START + 60} was still open."
+
+
+def a_pause_is_told_with_its_note(desk: Desk) -> None:
+    _put(desk)
+    desk.command(SwitchSchedule("s", enabled=False, note="stocktaking"))
+    _at(desk, 300)
+    assert _why(desk, 180) == (
+        "The schedule was paused then, since 2023-11-14T22:14:00Z (stocktaking): it had no occurrences."
+    )
+    desk.command(SwitchSchedule("s", enabled=True))
+    _at(desk, 600)
+    assert "was paused then" in _why(desk, 180)
+
+
+def an_instant_that_is_no_occurrence_names_its_neighbours(desk: Desk) -> None:
+    _put(desk)
+    assert _why(desk, 90) == (
+        "'* * * * *' (UTC) has no occurrence at that instant; the nearest are "
+        "before: 2023-11-14T22:15:00Z, after: 2023-11-14T22:16:00Z."
+    )
+
+
+def the_future_is_told_as_future(desk: Desk) -> None:
+    _put(desk)
+    assert _why(desk, 60) == "It is the next occurrence, planned for 2023-11-14T22:15:00Z."
+    assert _why(desk, 600) == "It lies in the future and is on the schedule's timeline."
+
+
+def what_did_not_exist_is_told_so(desk: Desk) -> None:
+    assert _why(desk, 60) == "There is no schedule 's', and no record that there was."
+    _put(desk)
+    assert _why(desk, -600).startswith("The schedule did not exist yet: it was created at 2023-11-14T22:14:00Z")
+    desk.now_ms += 90_000
+    desk.command(DeleteSchedule("s"))
+    assert _why(desk, 300).startswith("The schedule did not exist any more: it was deleted at 2023-11-14T22:15:30Z")
+
+
+def a_run_now_is_told_as_one(desk: Desk) -> None:
+    _put(desk)
+    desk.now_ms += 5_000
+    desk.hand_over([desk.command(LaunchNow("s"))])
+    desk.end(*desk.flights, SUCCEEDED)
+    assert _why(desk, 5).startswith("By hand. It was launched and succeeded.")
+
+
+def forgotten_history_is_told_as_forgotten(desk: Desk) -> None:
+    from tocsin.model import change as c
+
+    _put(desk)
+    _at(desk, 60)
+    desk.end(*desk.flights, SUCCEEDED)
+    desk.now_ms += 40 * 86_400_000
+    desk.commit(c.HistoryForgotten([1], desk.now_ms - 30 * 86_400_000))
+    assert _why(desk, 60) == "That was so long ago that its record is no longer kept."

@@ -18,6 +18,7 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 │   ├── UnknownChange          an entry of a kind this version does not know: fatal
 │   ├── StateDamaged           the state file cannot be read: it is rebuilt
 │   └── SnapshotDamaged        a snapshot's checksum does not match
+├── Stopping                   the service is on its way out: another try will find the next one
 ├── OfficeTaken                another process holds the office of this data directory
 └── Unreachable                the service does not answer (raised by the client)
 """
@@ -125,6 +126,12 @@ class StateDamaged(StateError):
 
 class SnapshotDamaged(StateError):
     """A snapshot's checksum does not match its content."""
+
+
+class Stopping(TocsinError):
+    """The service is on its way out."""
+
+    retryable = True
 
 
 class OfficeTaken(TocsinError):

@@ -14,10 +14,10 @@ import pytest
 
 from tocsin import errors
 from tocsin.api.app import build_app
-from tocsin.client.problems import error_of, problem_of
-from tocsin.client.shapes import Problem
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
+from tocsin.model.answer import Problem
+from tocsin.model.problem import error_of, problem_of
 
 
 class FailingReplica:

@@ -114,6 +114,12 @@ class AgainstTheNaiveModel(RuleBasedStateMachine):
             ).fetchone()
             assert found is None
 
+    @invariant()
+    def the_counters_agree_with_the_tables(self) -> None:
+        if hasattr(self, "desk"):
+            held = self.desk.db.execute("SELECT count(*), coalesce(sum(enabled), 0) FROM schedule").fetchone()
+            assert (self.desk.store.meta.schedules, self.desk.store.meta.enabled) == held
+
     def _decide(self) -> None:
         self.desk.turns()
         self.naive.decide()

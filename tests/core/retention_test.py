@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from tests.core.desk import Desk, schedule_of
+
 from tocsin.model import change as c
 from tocsin.model.command import DeleteSchedule, PutSchedule
 from tocsin.state import queries

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from tests.core.desk import Desk, schedule_of
+
 from tocsin.decide import why
 from tocsin.model.command import DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
 from tocsin.state import facts
@@ -119,10 +119,14 @@ def the_future_is_told_as_future(desk: Desk) -> None:
 def what_did_not_exist_is_told_so(desk: Desk) -> None:
     assert _why(desk, 60) == "There is no schedule 's', and no record that there was."
     _put(desk)
-    assert _why(desk, -600).startswith("The schedule did not exist yet: it was created at 2023-11-14T22:14:00Z")
+    assert _why(desk, -600).startswith(
+        "The schedule did not exist yet: it was created at 2023-11-14T22:14:00Z"
+    )
     desk.now_ms += 90_000
     desk.command(DeleteSchedule("s"))
-    assert _why(desk, 300).startswith("The schedule did not exist any more: it was deleted at 2023-11-14T22:15:30Z")
+    assert _why(desk, 300).startswith(
+        "The schedule did not exist any more: it was deleted at 2023-11-14T22:15:30Z"
+    )
 
 
 def a_run_now_is_told_as_one(desk: Desk) -> None:

@@ -63,7 +63,9 @@ def a_clock_stepped_forward_launches_the_last_and_goes_on(tmp_path: Path) -> Non
         after = await _until_more(replica, clock, 3)
         fresh = after[len(before) :]
         assert fresh[0] >= before[-1] + 3_590, "only the last missed one is launched"
-        assert fresh == list(range(fresh[0], fresh[0] + len(fresh))), "then the timeline goes on without a hole"
+        assert fresh == list(range(fresh[0], fresh[0] + len(fresh))), (
+            "then the timeline goes on without a hole"
+        )
         assert replica.meta.present_since_ms - replica.meta.absent_since_ms > 3_500_000
 
     _with_clock(tmp_path, work, missed="last")

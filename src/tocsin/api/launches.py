@@ -12,8 +12,8 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 
 from tocsin.api import bodies
 from tocsin.api.service import Given, moment_of
-from tocsin.client.shapes import LaunchDetail, LaunchPage, OutputView
 from tocsin.errors import InvalidInput, NotFound
+from tocsin.model.answer import LaunchDetail, LaunchPage, OutputView
 from tocsin.model.command import CancelLaunch
 from tocsin.model.launch import LaunchView
 from tocsin.state import views

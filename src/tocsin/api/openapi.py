@@ -14,7 +14,7 @@ from tocsin import __version__
 from tocsin.api import launches, schedules, status
 from tocsin.api.addresses import LAUNCH_VERBS, SCHEDULE_VERBS
 from tocsin.api.bodies import CancelBody, PauseBody
-from tocsin.client.shapes import Problem
+from tocsin.model.answer import Problem
 from tocsin.model.schedule import Schedule
 
 _REF = "#/components/schemas/{name}"

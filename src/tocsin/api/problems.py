@@ -10,8 +10,8 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from tocsin import errors
-from tocsin.client.problems import http_problem, problem_of, shown
-from tocsin.client.shapes import Problem
+from tocsin.model.answer import Problem
+from tocsin.model.problem import http_problem, problem_of, shown
 
 log = structlog.get_logger()
 

@@ -12,10 +12,10 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from tocsin.api import addresses, bodies
 from tocsin.api.problems import HttpRefusal
 from tocsin.api.service import Given, Service, moment_of, seconds_of
-from tocsin.client.shapes import SchedulePage, UpcomingView, WhyView
 from tocsin.decide import why
 from tocsin.decide.timeline import plan
 from tocsin.errors import AlreadyExists, InvalidInput, NotFound
+from tocsin.model.answer import SchedulePage, UpcomingView, WhyView
 from tocsin.model.command import DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
 from tocsin.model.launch import LaunchView
 from tocsin.model.rule import encode_rule

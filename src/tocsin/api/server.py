@@ -39,11 +39,26 @@ async def run(replica: Replica, settings: Settings, on_ready: Callable[[str], Aw
     listener = bind(settings)
     stop = _on_signals()
     with contextlib.closing(listener):
-        await _start(replica, settings)
+        if not await _started(replica, settings, stop):
+            return 0
         try:
             return await _serve(replica, settings, listener, stop, on_ready)
         finally:
             await replica.stop()
+
+
+async def _started(replica: Replica, settings: Settings, stop: asyncio.Event) -> bool:
+    """True when it is in office. False: it was told to stop before (a full disk can keep it waiting for long)."""
+    starting = asyncio.create_task(_start(replica, settings), name="start")
+    stopping = asyncio.create_task(stop.wait(), name="signal")
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        log.info("stopped before it took office")
+        return False
+    starting.result()
+    return True
 
 
 async def _start(replica: Replica, settings: Settings) -> None:
@@ -122,6 +137,7 @@ def url_of(listener: socket.socket) -> str:
 def _config(replica: Replica, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         build_app(replica, settings),
+        http="h11",  # the strict parser: two Host headers or an odd method never get past it
         log_config=None,
         access_log=False,
         lifespan="off",

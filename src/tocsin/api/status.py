@@ -12,8 +12,8 @@ from tocsin import __version__
 from tocsin.api import problems
 from tocsin.api.problems import HttpRefusal
 from tocsin.api.service import Given, Service
-from tocsin.client.shapes import StatusView
 from tocsin.cron import tzdata_version
+from tocsin.model.answer import StatusView
 from tocsin.state import views
 from tocsin.state.views import Counts
 

@@ -61,7 +61,7 @@ def report(error: TocsinError, as_json: bool) -> None:
     """One or two lines on stderr, or the problem details in one."""
     for each in error.found if isinstance(error, Mistakes) else [error]:
         if as_json:
-            from tocsin.client.problems import problem_of
+            from tocsin.model.problem import problem_of
 
             print(encoded(problem_of(each)), file=sys.stderr)
         else:

@@ -13,7 +13,7 @@ from tocsin.cli.operate import Name
 
 if TYPE_CHECKING:
     from tocsin.client import Client
-    from tocsin.client.shapes import LaunchPage, OutputView, SchedulePage, StatusView, WhyView
+    from tocsin.model.answer import LaunchPage, OutputView, SchedulePage, StatusView, WhyView
     from tocsin.model.launch import LaunchView
     from tocsin.model.schedule import ScheduleView
 
@@ -156,7 +156,7 @@ def print_output(found: OutputView) -> None:
 async def _schedules(
     client: Client, prefix: str, labels: dict[str, str], enabled: bool | None, limit: int
 ) -> SchedulePage:
-    from tocsin.client.shapes import SchedulePage
+    from tocsin.model.answer import SchedulePage
 
     items: list[ScheduleView] = []
     cursor = ""
@@ -174,7 +174,7 @@ async def _schedules(
 async def _launches(
     client: Client, schedule: str, states: list[str], since: str, until: str, limit: int
 ) -> LaunchPage:
-    from tocsin.client.shapes import LaunchPage
+    from tocsin.model.answer import LaunchPage
 
     items: list[LaunchView] = []
     cursor = ""

@@ -12,7 +12,7 @@ from tocsin.errors import NotFound
 
 if TYPE_CHECKING:
     from tocsin.client import Client
-    from tocsin.client.shapes import LaunchDetail
+    from tocsin.model.answer import LaunchDetail
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the launch.", show_default=False)]
 _LOOK_EVERY_S = 0.2

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,14 +117,22 @@ def _greet(url: str, settings: Settings, added: int, as_json: bool) -> None:
     if as_json:
         print_json({"url": url, "data": str(settings.data.absolute()), "replica": settings.replica_name()})
     else:
+        program = _program()
         option = "" if url == "http://127.0.0.1:8400" else f" --url {url}"
         examples = f"  {added} example schedules were added.\n" if added else ""
         print(
             f"\nTocsin is ready at {url}, data in {settings.data.absolute()}\n{examples}\n"
-            f"  tocsin add hello '*/10 * * * * *' --shell 'echo hello'{option}\n"
-            f"  tocsin launches{option}\n"
-            f"  tocsin status{option}\n",
+            f"Type in another terminal:\n"
+            f"  {program} launches{option}\n"
+            f"  {program} add hello '*/10 * * * * *' --shell 'echo hello'{option}\n"
+            f"  {program} why hello{option}\n",
         )
-    import sys
-
     sys.stdout.flush()
+
+
+def _program() -> str:
+    """How this program is called from here: it may stand in a virtual environment that is not on the path."""
+    called = Path(sys.argv[0])
+    if shutil.which("tocsin") or called.name != "tocsin":
+        return "tocsin"
+    return os.path.relpath(called)

@@ -9,7 +9,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from tocsin.client.shapes import (
+from tocsin.client.wire import TIMEOUT_S, Wire, addresses
+from tocsin.errors import TocsinError
+from tocsin.model.answer import (
     LaunchDetail,
     LaunchPage,
     OutputView,
@@ -18,8 +20,6 @@ from tocsin.client.shapes import (
     UpcomingView,
     WhyView,
 )
-from tocsin.client.wire import TIMEOUT_S, Wire, addresses
-from tocsin.errors import TocsinError
 from tocsin.model.launch import LaunchView
 from tocsin.model.schedule import Schedule, ScheduleView
 

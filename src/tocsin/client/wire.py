@@ -11,9 +11,9 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from tocsin.client.problems import error_of
-from tocsin.client.shapes import Problem
 from tocsin.errors import InvalidInput, TocsinError, Unreachable
+from tocsin.model.answer import Problem
+from tocsin.model.problem import error_of
 
 DEFAULT_URL = "http://127.0.0.1:8400"
 TIMEOUT_S = 30.0

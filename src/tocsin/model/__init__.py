@@ -6,6 +6,9 @@
 ``rule``      the part of a schedule that timing decisions need, small enough to be read for every due row
 ``launch``    states of a launch, and how it is shown
 ``change``    what an entry can say happened
+``answer``    what the API answers with, for server and client alike
+``problem``   errors as problem details, and back
+``command``   what a caller may ask for
 ``entry``     one journal record: a batch of changes with term, time and a unique id
 
 Times are integers inside (``_s`` unix seconds, ``_ms`` unix milliseconds) and RFC 3339 in UTC outside.

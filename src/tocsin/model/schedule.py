@@ -22,6 +22,7 @@ PAYLOAD_BYTES_MAX = 64 * 1024
 DESCRIPTION_LENGTH_MAX = 2000
 LABELS_MAX = 32
 RETRY_LIMIT_MAX = 1000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
 
 
@@ -88,8 +89,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
 
-class ScheduleView(Schedule, frozen=True, kw_only=True, omit_defaults=False):
-    """A schedule as it is read back."""
+class ScheduleView(Schedule, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=False):
+    """A schedule as it is read back. A newer service may say more than this version knows of."""
 
     version: int
     resolved: str
@@ -151,6 +152,13 @@ def _check_window(schedule: Schedule) -> None:
                 value=moment.isoformat(),
                 allowed="2026-01-31T09:00:00Z",
             )
+        if moment is not None and not 1970 <= moment.year < 9999:
+            raise InvalidSchedule(
+                f"the year {moment.year} is out of range",
+                field=field,
+                value=moment.isoformat(),
+                allowed="1970 to 9998",
+            )
     if schedule.start is not None and schedule.end is not None and schedule.end <= schedule.start:
         raise InvalidSchedule("the end is not after the start", field="end", value=schedule.end.isoformat())
 
@@ -175,8 +183,9 @@ def _check_labels(labels: dict[str, str]) -> None:
 
 def _check_size(schedule: Schedule) -> None:
     try:
+        msgspec.msgpack.encode(schedule.payload)
         size = len(msgspec.json.encode(schedule.payload))
-    except (TypeError, ValueError) as wrong:
+    except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
         raise InvalidInput(str(wrong), field="payload", value="(not shown)", allowed="JSON") from None
     if size > PAYLOAD_BYTES_MAX:
         raise InvalidInput(
@@ -214,4 +223,4 @@ def _milliseconds(text: str | None, field: str) -> int:
 
 
 def _instant_ms(moment: datetime | None) -> int:
-    return 0 if moment is None else int(moment.astimezone(UTC).timestamp() * 1000)
+    return 0 if moment is None else int((moment - _EPOCH).total_seconds() * 1000)

@@ -79,8 +79,19 @@ class HttpTarget(
     idempotent: bool = False
 
     def check(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(self.url)
+            host, _ = parts.hostname, parts.port
+        except ValueError as wrong:
+            raise _invalid("target.url", f"{self.url[:100]!r} is not an address: {wrong}", self.url) from None
+        if parts.username is not None or parts.password is not None:
+            raise InvalidInput(
+                "an address with a password would be stored and shown",
+                field="target.url",
+                value="(not shown)",
+                hint="send it in a header that your receiver reads, or use secret",
+            )
+        if parts.scheme not in ("http", "https") or not host:
             raise _invalid(
                 "target.url", f"{self.url!r} is not an address", self.url, allowed="http(s)://host/..."
             )

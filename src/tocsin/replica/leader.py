@@ -16,7 +16,7 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
-from tocsin.errors import JournalError, Refused, TocsinError
+from tocsin.errors import JournalError, Stopping, TocsinError
 from tocsin.model import change as c
 from tocsin.model.command import Command
 from tocsin.model.launch import LaunchState
@@ -110,7 +110,7 @@ class Leader:
     async def propose(self, command: Command) -> Any:
         """Carry out a command. Returns when it is durable and applied; raises if it was refused."""
         if self._stopping:
-            raise TocsinError("the service is stopping", hint="try again in a moment")
+            raise Stopping("the service is stopping", hint="try again in a moment")
         answer = asyncio.get_running_loop().create_future()
         self._wishes.append(_Wish(command, answer, len(msgspec.msgpack.encode(command))))
         self._wake.set()
@@ -236,7 +236,7 @@ class Leader:
         except JournalError as refused:
             log.warning("left office without a word", reason=str(refused))
         for wish in self._wishes:
-            _settle(wish.answer, TocsinError("the service is stopping", hint="try again in a moment"))
+            _settle(wish.answer, Stopping("the service is stopping", hint="try again in a moment"))
 
     # Small steps
 
@@ -310,7 +310,7 @@ class Leader:
 def _settle(answer: asyncio.Future[Any], result: object) -> None:
     if answer.done():
         return
-    if isinstance(result, (Refused, TocsinError)):
+    if isinstance(result, TocsinError):
         answer.set_exception(result)
     else:
         answer.set_result(result)

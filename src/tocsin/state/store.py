@@ -24,6 +24,8 @@ class Meta(msgspec.Struct):
     absent_since_ms: int = 0
     next_sid: int = 1
     next_lid: int = 1
+    schedules: int = 0
+    enabled: int = 0
     digest: bytes = b""
 
 

@@ -57,6 +57,8 @@ def deleted(context: Context, change: c.ScheduleDeleted) -> object:
     _keep_revision(context, change.id, present, "deleted", change.actor)
     context.db.execute("DELETE FROM due WHERE sid = ?", (present.sid,))
     context.db.execute("DELETE FROM schedule WHERE sid = ?", (present.sid,))
+    context.meta.schedules -= 1
+    context.meta.enabled -= present.enabled
     return present.version
 
 
@@ -77,6 +79,7 @@ def switched(context: Context, change: c.ScheduleSwitched) -> object:
         "UPDATE schedule SET enabled = ?, version = version + 1, since_ms = ?, spec = ?, note = ? WHERE sid = ?",
         (int(change.enabled), context.entry.time_ms, _encode(spec), change.note or None, present.sid),
     )
+    context.meta.enabled += int(change.enabled) - present.enabled
     _set_due(context, present.sid, change.first_instant_s, change.first_delay_ms)
     return present.version + 1
 
@@ -107,6 +110,8 @@ def _create(context: Context, change: c.SchedulePut) -> int:
             _encode(schedule),
         ),
     )
+    meta.schedules += 1
+    meta.enabled += int(schedule.enabled)
     _set_due(context, sid, change.first_instant_s, change.first_delay_ms)
     return version
 
@@ -141,6 +146,7 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
             present.sid,
         ),
     )
+    context.meta.enabled += int(schedule.enabled) - present.enabled
     if not same_timing:
         _set_due(context, present.sid, change.first_instant_s, change.first_delay_ms)
     return present.version + 1

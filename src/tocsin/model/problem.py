@@ -6,7 +6,7 @@ import re
 from http import HTTPStatus
 
 from tocsin import errors
-from tocsin.client.shapes import Problem
+from tocsin.model.answer import Problem
 
 _TYPE = "tag:tocsin,2026:"
 _VALUE_LENGTH_MAX = 200
@@ -19,6 +19,7 @@ _STATUS: tuple[tuple[type[errors.TocsinError], int], ...] = (
     (errors.JournalFull, 503),
     (errors.JournalUnavailable, 503),
     (errors.Unknown, 503),
+    (errors.Stopping, 503),
     (errors.Unreachable, 503),
 )
 _BY_STATUS: dict[int, type[errors.TocsinError]] = {

@@ -34,7 +34,8 @@ class LockedOffice:
         self._descriptor: int | None = None
 
     async def take(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        # Payloads and output are nobody else's business.
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -24,9 +24,12 @@ _SCHEDULE = (
 _LAUNCH = (
     "SELECT l.lid, coalesce(s.id, (SELECT r.id FROM revision r WHERE r.sid = l.sid LIMIT 1), '?'), l.version, "
     "l.instant_s, l.kind, l.state, l.attempt, l.term, coalesce(o.replica, ''), l.planned_ms, l.started_ms, "
-    "l.ended_ms, l.exit_code, l.retry_at_ms, l.cancel, l.reason FROM launch l "
+    "l.ended_ms, l.exit_code, l.retry_at_ms, l.cancel, l.reason FROM launch l {index}"
     "LEFT JOIN schedule s ON s.sid = l.sid LEFT JOIN office o ON o.term = l.term "
 )
+
+
+_TROUBLE = {"failed", "in_doubt"}
 
 
 class Page(NamedTuple):
@@ -74,7 +77,7 @@ def launch(db: sqlite3.Connection, name: str) -> LaunchView:
     parts = parse_launch_name(name)
     kind = LaunchKind.MANUAL if parts.manual else LaunchKind.SCHEDULED
     found = db.execute(
-        _LAUNCH + "WHERE l.instant_s = ? AND l.kind = ? AND l.sid IN "
+        _LAUNCH.format(index="") + "WHERE l.instant_s = ? AND l.kind = ? AND l.sid IN "
         "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)",
         (parts.instant_s, int(kind), parts.schedule, parts.schedule),
     ).fetchone()
@@ -85,7 +88,7 @@ def launch(db: sqlite3.Connection, name: str) -> LaunchView:
 
 def launch_by_number(db: sqlite3.Connection, lid: int) -> LaunchView:
     """The launch that a run-now brought about."""
-    found = db.execute(_LAUNCH + "WHERE l.lid = ?", (lid,)).fetchone()
+    found = db.execute(_LAUNCH.format(index="") + "WHERE l.lid = ?", (lid,)).fetchone()
     if found is None:
         raise NotFound(f"launch number {lid} is no longer kept")
     return _launch_view(found)
@@ -136,20 +139,34 @@ def launches(
         )
         values += [schedule_id, schedule_id]
     if states:
-        where.append(f"l.state IN ({', '.join('?' * len(states))})")
-        values += [int(LaunchState[state.upper()]) for state in states]
+        numbers = sorted(int(LaunchState[state.upper()]) for state in states)
+        where.append(f"l.state IN ({', '.join(map(str, numbers))})")
+        if numbers[-1] < CLOSED_FROM:
+            where.append(
+                f"l.state < {CLOSED_FROM}"
+            )  # so that SQLite sees that the index of open ones will do
     if since_ms is not None:
         where.append("l.instant_s * 1000 >= ?")
         values.append(since_ms)
     if until_ms is not None:
         where.append("l.instant_s * 1000 < ?")
         values.append(until_ms)
-    rows = db.execute(
-        _LAUNCH + "WHERE " + " AND ".join(where) + " ORDER BY l.lid DESC LIMIT ?", (*values, limit + 1)
-    ).fetchall()
+    query = _LAUNCH.format(index=_best_index(schedule_id, states)) + "WHERE " + " AND ".join(where)
+    rows = db.execute(query + " ORDER BY l.lid DESC LIMIT ?", (*values, limit + 1)).fetchall()
     more = len(rows) > limit
     rows = rows[:limit]
     return Page([_launch_view(row) for row in rows], str(rows[-1][0]) if more else "")
+
+
+def _best_index(schedule_id: str | None, states: Sequence[str]) -> str:
+    """History can be millions of rows; what is rare in it must not be looked for row by row."""
+    if schedule_id is not None:
+        return "INDEXED BY launch_by_name "
+    if states and all(LaunchState[state.upper()] < CLOSED_FROM for state in states):
+        return "INDEXED BY launch_open "
+    if states and set(states) <= _TROUBLE:
+        return "INDEXED BY launch_trouble "
+    return ""
 
 
 class Counts(NamedTuple):

@@ -7,8 +7,8 @@ every second) is asked of ``zoneinfo`` and held against the fields one by one. N
 
 from __future__ import annotations
 
+import bisect
 import random
-from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -169,7 +169,7 @@ def _agree(text: str, zone: str, moments: list[tuple[int, datetime, int]], tick:
     assert backwards[::-1] == expected, (text, zone, "backwards")
     # From anywhere, also from inside a repeated hour; an odd stride meets every minute of the hour.
     for unix, _, _ in moments[1:-1:13]:
-        at = bisect_right(expected, unix)
+        at = bisect.bisect_right(expected, unix)
         if at < len(expected):
             assert expression.next_unix(unix) == expected[at], (text, zone, unix)
         if at > 0:

@@ -140,11 +140,13 @@ def launches(
         values += [schedule_id, schedule_id]
     if states:
         numbers = sorted(int(LaunchState[state.upper()]) for state in states)
-        where.append(f"l.state IN ({', '.join(map(str, numbers))})")
+        where.append(f"+l.state IN ({', '.join(map(str, numbers))})")
+        # What follows from the line above, so that SQLite sees that a partial index will do. The plus keeps it
+        # from putting the one into the other.
         if numbers[-1] < CLOSED_FROM:
-            where.append(
-                f"l.state < {CLOSED_FROM}"
-            )  # so that SQLite sees that the index of open ones will do
+            where.append(f"l.state < {CLOSED_FROM}")
+        elif set(states) <= _TROUBLE:
+            where.append("l.state IN (11, 14)")
     if since_ms is not None:
         where.append("l.instant_s * 1000 >= ?")
         values.append(since_ms)

@@ -508,3 +508,23 @@ def an_edit_of_a_policy_leaves_the_anchor_of_every_where_it_was(desk: Desk) -> N
     desk.now_ms += 30_000
     _put(desk, cron="@every 37s", deadline="45s")
     assert desk.db.execute("SELECT instant_s FROM due").fetchone() == (START + 37,)
+
+
+def a_year_ends_and_clocks_change_without_a_double_or_a_hole() -> None:
+    """Every half hour of local time in Berlin through new year, and through both changes of the clocks."""
+    for night in (
+        1_704_062_700,
+        1_711_840_500,
+        1_729_981_500,
+    ):  # 2023-12-31, 2024-03-30, 2024-10-26, 22:45Z or so
+        desk = Desk(night)
+        _put(desk, id="wild", cron="*/30 * * * *", timezone="Europe/Berlin")
+        _put(desk, id="fixed", cron="30 0,1,2,3,4 * * *", timezone="Europe/Berlin")
+        for minute in range(8 * 60):
+            desk.now_ms = (night + minute * 60) * 1000
+            desk.turns()
+        wild = list(desk.states_of("wild"))
+        assert wild == list(range(wild[0], wild[0] + 1800 * len(wild), 1800))
+        assert len(wild) == 16
+        assert len(desk.states_of("fixed")) == 5
+        desk.close()

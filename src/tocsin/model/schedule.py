@@ -19,6 +19,7 @@ from tocsin.model.rule import Missed, Overlap, Rule
 from tocsin.model.target import HttpTarget, TargetSpec
 
 PAYLOAD_BYTES_MAX = 64 * 1024
+SCHEDULE_BYTES_MAX = 128 * 1024
 DESCRIPTION_LENGTH_MAX = 2000
 LABELS_MAX = 32
 RETRY_LIMIT_MAX = 1000
@@ -194,6 +195,15 @@ def _check_size(schedule: Schedule) -> None:
             value=size,
             allowed=f"up to {PAYLOAD_BYTES_MAX} bytes of JSON",
             hint="put the data where the target can fetch it and pass a reference",
+        )
+    whole = len(msgspec.msgpack.encode(schedule))
+    if whole > SCHEDULE_BYTES_MAX:
+        raise InvalidInput(
+            f"{whole} bytes are too many",
+            field="schedule",
+            value=whole,
+            allowed=f"up to {SCHEDULE_BYTES_MAX} bytes in all",
+            hint="put a long command into a file",
         )
     if len(schedule.description) > DESCRIPTION_LENGTH_MAX:
         raise InvalidInput(

@@ -22,6 +22,8 @@ log = structlog.get_logger()
 
 CALLS_AT_ONCE = 256
 """Calls of one kind of target that are being made at the same time. What runs after it was accepted is not counted."""
+ENDS_AT_ONCE = 5_000
+REASON_BYTES_AT_ONCE = 256 * 1024
 _CALL, _WATCH = "call", "watch"
 _NOT_IN_OFFICE = Outcome(Verdict.NOT_STARTED, reason="this replica was no longer in office")
 
@@ -91,8 +93,15 @@ class Launcher:
         self._wake()
 
     def take(self) -> Reports:
-        """Everything that came back since the last time."""
+        """What came back since the last time, as much as fits into one entry."""
         reports, self._reports = self._reports, Reports()
+        size = 0
+        for count, (_, outcome) in enumerate(reports.ended):
+            size += len(outcome.reason)
+            if count >= ENDS_AT_ONCE or size > REASON_BYTES_AT_ONCE:
+                self._reports.ended = reports.ended[count:]
+                del reports.ended[count:]
+                break
         return reports
 
     def give_back(self, reports: Reports) -> None:

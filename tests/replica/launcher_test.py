@@ -1,0 +1,70 @@
+"""Outcomes on their way into the journal: never too many at once, never lost."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from pathlib import Path
+
+from tocsin.clock import SystemClock
+from tocsin.model.target import NullTarget as NullSpec
+from tocsin.replica.flight import Flight
+from tocsin.replica.launcher import ENDS_AT_ONCE, REASON_BYTES_AT_ONCE, Launcher
+from tocsin.replica.office import LockedOffice
+from tocsin.targets.contract import SUCCEEDED, Order, Outcome, Verdict
+from tocsin.targets.null import NullTarget
+
+
+def _launcher(tmp_path: Path) -> Launcher:
+    return Launcher({"null": NullTarget()}, LockedOffice(tmp_path / "lock"), SystemClock(), lambda: None)
+
+
+def _flight(number: int) -> Flight:
+    order = Order(f"s-{number}", "s", number, 1, 1, 0, NullSpec())
+    return Flight(number, order, spec=None)  # type: ignore[arg-type]  # why: nobody looks at the policies here
+
+
+def _taken(launcher: Launcher) -> list[list[int]]:
+    """All portions, by number."""
+    portions = []
+    while launcher.pending:
+        portions.append([flight.lid for flight, _ in launcher.take().ended])
+    return portions
+
+
+def a_herd_of_outcomes_is_written_in_portions_and_in_order(tmp_path: Path) -> None:
+    launcher = _launcher(tmp_path)
+    for number in range(2 * ENDS_AT_ONCE + 1):
+        launcher.report(_flight(number), SUCCEEDED)
+    portions = _taken(launcher)
+    assert [len(portion) for portion in portions] == [ENDS_AT_ONCE, ENDS_AT_ONCE, 1]
+    assert list(itertools.chain(*portions)) == list(range(2 * ENDS_AT_ONCE + 1))
+
+
+def long_reasons_do_not_make_an_entry_too_large(tmp_path: Path) -> None:
+    launcher = _launcher(tmp_path)
+    for number in range(2_000):
+        launcher.report(_flight(number), Outcome(Verdict.FAILED, reason="x" * 500))
+    portions = _taken(launcher)
+    assert max(map(len, portions)) * 500 <= REASON_BYTES_AT_ONCE
+    assert list(itertools.chain(*portions)) == list(range(2_000))
+
+
+def what_could_not_be_written_comes_again_before_what_is_newer(tmp_path: Path) -> None:
+    launcher = _launcher(tmp_path)
+    launcher.report(_flight(1), SUCCEEDED)
+    reports = launcher.take()
+    launcher.report(_flight(2), SUCCEEDED)
+    launcher.give_back(reports)
+    assert _taken(launcher) == [[1, 2]]
+
+
+def without_the_office_nothing_is_called(tmp_path: Path) -> None:
+    async def run() -> Outcome:
+        launcher = _launcher(tmp_path)
+        launcher.hand_over([_flight(1)])
+        await launcher.drain(grace_s=10)
+        ((_, outcome),) = launcher.take().ended
+        return outcome
+
+    assert asyncio.run(run()).verdict is Verdict.NOT_STARTED

@@ -71,7 +71,7 @@ def _last_missed(plan: Plan, schedule: str, first_s: int, presence: Presence) ->
     """The last occurrence whose planned moment had passed: jitter may still hold back one whose instant had."""
     last_s = plan.last_instant(first_s - 1, (presence.since_ms - 1) // 1000) or first_s
     if last_s > first_s and plan.slot(schedule, last_s).planned_ms >= presence.since_ms:
-        return plan.expression.previous_unix(last_s) or first_s
+        return max(first_s, plan.expression.previous_unix(last_s) or first_s)
     return last_s
 
 

@@ -60,9 +60,10 @@ def settle(
     if ended is Ended.SUCCEEDED:
         return Settlement(LaunchState.SUCCEEDED, reason)
     if ended is Ended.CANCELLED:
-        return Settlement(LaunchState.CANCELLED, cancel or reason or "cancelled")
+        return Settlement(LaunchState.CANCELLED, "; ".join(filter(None, [cancel, reason])) or "cancelled")
     if ended is Ended.UNKNOWN:
-        return _settle_doubt(name, attempt, reason, may_repeat, cancel, now_ms)
+        may_repeat = may_repeat and cancel is None and attempt < DOUBTFUL_CALLS_MAX + retry.limit
+        return _settle_doubt(name, attempt, reason, may_repeat, now_ms)
     if cancel is not None:
         return Settlement(LaunchState.CANCELLED, cancel)
     if permanent or attempt > retry.limit:
@@ -79,9 +80,9 @@ def backoff_ms(name: str, attempt: int, retry: RetryPolicy) -> int:
 
 
 def _settle_doubt(
-    name: str, attempt: int, reason: str, may_repeat: bool, cancel: str | None, now_ms: int
+    name: str, attempt: int, reason: str, may_repeat: bool, now_ms: int
 ) -> Settlement:
-    if may_repeat and cancel is None and attempt < DOUBTFUL_CALLS_MAX:
+    if may_repeat:
         policy = RetryPolicy(DOUBTFUL_CALLS_MAX, _DOUBT_BACKOFF_MS, _DOUBT_BACKOFF_MAX_MS)
         wait_ms = backoff_ms(name, attempt, policy)
         return Settlement(

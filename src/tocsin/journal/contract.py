@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import NamedTuple, Protocol
 
-from tocsin.errors import Conflict, JournalFull, JournalUnavailable, Unknown
+from tocsin.errors import Conflict
 
 
 class Record(NamedTuple):
@@ -80,5 +80,3 @@ async def settle(journal: Journal, id: bytes, raw: bytes, after: int) -> None:
     if found.id != id:
         raise Conflict(f"another entry holds sequence number {after + 1}")
 
-
-RETRYABLE = (Unknown, JournalFull, JournalUnavailable)

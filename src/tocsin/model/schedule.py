@@ -19,6 +19,7 @@ from tocsin.model.rule import Missed, Overlap, Rule
 from tocsin.model.target import HttpTarget, TargetSpec
 
 PAYLOAD_BYTES_MAX = 64 * 1024
+PAYLOAD_DEPTH_MAX = 64
 SCHEDULE_BYTES_MAX = 128 * 1024
 DESCRIPTION_LENGTH_MAX = 2000
 LABELS_MAX = 32
@@ -183,6 +184,7 @@ def _check_labels(labels: dict[str, str]) -> None:
 
 
 def _check_size(schedule: Schedule) -> None:
+    _check_depth(schedule.payload)
     try:
         msgspec.msgpack.encode(schedule.payload)
         size = len(msgspec.json.encode(schedule.payload))
@@ -212,6 +214,18 @@ def _check_size(schedule: Schedule) -> None:
             value=len(schedule.description),
             allowed=f"up to {DESCRIPTION_LENGTH_MAX}",
         )
+
+
+def _check_depth(payload: object) -> None:
+    level = [payload]
+    for _ in range(PAYLOAD_DEPTH_MAX):
+        nested = [part for part in level if isinstance(part, (dict, list))]
+        level = [item for part in nested for item in (part.values() if isinstance(part, dict) else part)]
+        if not level:
+            return
+    raise InvalidInput(
+        "it is nested too deeply", field="payload", value="(not shown)", allowed=f"up to {PAYLOAD_DEPTH_MAX} levels"
+    )
 
 
 def invalid_field(wrong: msgspec.ValidationError) -> InvalidInput:

@@ -45,7 +45,7 @@ class ExecTarget(
             )
         if self.shell is not None and not self.shell.strip():
             raise _invalid("target.shell", "the shell line is empty", self.shell)
-        texts = [*(self.argv or ()), self.shell or "", self.cwd or "", *self.env.values()]
+        texts = [*(self.argv or ()), self.shell or "", self.cwd or "", self.user or "", *self.env.values()]
         if any("\0" in text for text in texts):
             raise _invalid("target", "a NUL character cannot be passed to a command", "\\0")
         for name in self.env:

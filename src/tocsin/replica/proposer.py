@@ -10,7 +10,7 @@ from typing import TypeVar
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.errors import JournalUnavailable, Unknown
+from tocsin.errors import JournalFull, JournalUnavailable, Stopping, Unknown
 from tocsin.journal import codec
 from tocsin.journal.contract import Journal, settle
 from tocsin.model.change import Change
@@ -42,6 +42,8 @@ class Proposer:
         self._metrics = metrics
         self._on_state = on_state
         self._pause = pause
+        self.stopping = False
+        """Nobody waits any more for an entry that cannot be applied: the next start will apply it."""
         self.problem = ""
         """What keeps entries from being written or applied, in words. Empty: nothing."""
 
@@ -73,7 +75,8 @@ class Proposer:
                 await settle(self._journal, id, raw, after)
                 self.problem = ""
                 return
-            except (Unknown, JournalUnavailable) as unknown:
+            except (Unknown, JournalFull, JournalUnavailable) as unknown:
+                # Also a refusal proves nothing here: the first offer may still land.
                 self.problem = str(unknown)
                 await self._pause(0.5)
 
@@ -87,4 +90,6 @@ class Proposer:
             except sqlite3.OperationalError as wrong:
                 self.problem = f"entry {seq} is in the journal but cannot be applied yet: {wrong}"
                 log.error("cannot apply", seq=seq, reason=str(wrong))
+                if self.stopping:
+                    raise Stopping(self.problem) from wrong
                 await self._pause(1.0)

@@ -34,10 +34,12 @@ def write(reader: sqlite3.Connection, folder: Path) -> Manifest:
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / "partial.db"
     _remove(partial)
+    partial.touch(mode=0o600)
     try:
         with contextlib.closing(sqlite3.connect(partial)) as copy:
             reader.backup(copy, pages=-1)
             copy.execute("PRAGMA journal_mode = DELETE")
+            _check_whole(copy)
             meta = load_meta(copy)
         manifest = Manifest(
             seq=meta.seq,
@@ -53,6 +55,13 @@ def write(reader: sqlite3.Connection, folder: Path) -> Manifest:
         _remove(partial)
         raise
     return manifest
+
+
+def _check_whole(copy: sqlite3.Connection) -> None:
+    """A damaged state must not become a snapshot: the journal would be trimmed behind it."""
+    (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise SnapshotDamaged(f"the state is damaged and no snapshot is made of it: {found}")
 
 
 def manifests(folder: Path) -> list[Manifest]:
@@ -81,6 +90,8 @@ def restore(folder: Path, manifest: Manifest, state: Path) -> None:
     """Put a snapshot in the place of the state file."""
     source = verify(folder, manifest)
     partial = state.with_suffix(".restoring")
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600)
     shutil.copyfile(source, partial)
     _sync(partial)
     _remove(state)
@@ -88,10 +99,11 @@ def restore(folder: Path, manifest: Manifest, state: Path) -> None:
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove all but the newest ones."""
-    for manifest in manifests(folder)[keep:]:
-        _manifest(folder, manifest.seq).unlink(missing_ok=True)
-        _data(folder, manifest.seq).unlink(missing_ok=True)
+    """Remove all but the newest ones, and whatever never became one."""
+    kept = {manifest.seq for manifest in manifests(folder)[:keep]}
+    for path in [*folder.glob("state-*.json"), *folder.glob("state-*.db")]:
+        if path not in {wanted for seq in kept for wanted in (_manifest(folder, seq), _data(folder, seq))}:
+            path.unlink(missing_ok=True)
 
 
 def _write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -86,6 +86,7 @@ def save_meta(db: sqlite3.Connection, meta: Meta) -> None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)  # payloads are nobody else's business; SQLite's other files follow this one
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
     db.execute("PRAGMA journal_mode = WAL")
     # The journal is the truth: losing the newest entries of this file in a power cut costs a replay, no more.

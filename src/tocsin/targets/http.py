@@ -34,6 +34,8 @@ _EXCERPT_BYTES_MAX = 4096
 _EXCERPT_CHARS_MAX = 300
 _EXCERPT_S = 1.0
 _TRY_LATER = (408, 425, 429)
+_NOT_THE_RECEIVER = (502, 504)
+"""A gateway speaks for a receiver that it lost or gave up on: whether that one acted cannot be known."""
 _NO_BODY = ("GET", "HEAD")
 _OURS_ALONE = ("content-length", "transfer-encoding", "connection")
 
@@ -168,8 +170,8 @@ class _Call:
         timeout_s = _timeout_s(self._spec, self._order)
         body = _body(self._spec, self._order)
         try:
-            headers = _headers(self._spec, self._order, body, self._clock.wall_ms() // 1000)
             async with asyncio.timeout(timeout_s):
+                headers = await self._headers(body)
                 return await self._send(headers, body)
         except SecretMissingError as error:
             return Outcome(Verdict.NOT_STARTED, str(error), permanent=True)
@@ -181,6 +183,12 @@ class _Call:
             return self._interrupted(f"no answer: {_why(error)}", _why(error))
         except ValueError as error:  # what aiohttp makes of an address or a header it cannot send
             return self._interrupted(f"no answer: {error}", "the request cannot be made", permanent=True)
+
+    async def _headers(self, body: bytes | None) -> CIMultiDict[str]:
+        secret = self._spec.secret
+        # On a thread: a secret's file may be on a file system that does not answer.
+        key = None if secret is None else await asyncio.to_thread(read_secret, secret)
+        return _headers(self._spec, self._order, body, key, self._clock.wall_ms() // 1000)
 
     async def _send(self, headers: CIMultiDict[str], body: bytes | None) -> Outcome:
         request = self._session.request(
@@ -221,7 +229,9 @@ def _body(spec: HttpSpec, order: Order) -> bytes | None:
     return msgspec.json.encode(event)
 
 
-def _headers(spec: HttpSpec, order: Order, body: bytes | None, now_s: int) -> CIMultiDict[str]:
+def _headers(
+    spec: HttpSpec, order: Order, body: bytes | None, key: bytes | None, now_s: int
+) -> CIMultiDict[str]:
     """The owner's headers, then ours: what names and signs the launch cannot be overridden."""
     headers = CIMultiDict({"User-Agent": f"tocsin/{__version__}", "Accept": "*/*"})
     if body is not None:
@@ -242,9 +252,9 @@ def _headers(spec: HttpSpec, order: Order, body: bytes | None, now_s: int) -> CI
             "ce-time": scheduled_at,
         }
     )
-    if spec.secret is not None:
+    if key is not None:
         signed = b"%d.%b" % (now_s, body or b"")
-        signature = hmac.new(read_secret(spec.secret), signed, hashlib.sha256).hexdigest()
+        signature = hmac.new(key, signed, hashlib.sha256).hexdigest()
         headers["Tocsin-Signature"] = f"t={now_s},v1={signature}"
     return headers
 
@@ -252,8 +262,10 @@ def _headers(spec: HttpSpec, order: Order, body: bytes | None, now_s: int) -> CI
 def _judge(spec: HttpSpec, status: int, excerpt: str) -> Outcome:
     if any(code in (str(status), f"{status // 100}xx") for code in spec.success):
         return Outcome(Verdict.SUCCEEDED, exit_code=status)
-    permanent = status < 500 and status not in _TRY_LATER
     reason = f"HTTP {status}: {excerpt}" if excerpt else f"HTTP {status}"
+    if status in _NOT_THE_RECEIVER:
+        return Outcome(Verdict.UNKNOWN, f"{reason} (a gateway answered; the receiver may have acted)", status)
+    permanent = status < 500 and status not in _TRY_LATER
     return Outcome(Verdict.FAILED, reason, exit_code=status, permanent=permanent)
 
 

@@ -4,7 +4,9 @@ counts as soon as it is there, and never stored, logged or shown."""
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import stat
+
+SECRET_BYTES_MAX = 64 * 1024
 
 
 class SecretMissingError(Exception):
@@ -26,7 +28,14 @@ def read_secret(reference: str) -> bytes:
 
 
 def _read_file(path: str) -> bytes:
+    """Regular files only, and not without end: a pipe or a device would keep the reader waiting for ever."""
     try:
-        return Path(path).read_bytes().rstrip(b"\r\n")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise SecretMissingError(f"the secret file:{path} is not a regular file")
+            return os.read(descriptor, SECRET_BYTES_MAX).rstrip(b"\r\n")
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise SecretMissingError(f"the secret file:{path} cannot be read: {error.strerror}") from error

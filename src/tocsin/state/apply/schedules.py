@@ -20,6 +20,8 @@ from tocsin.state.apply.context import Context
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Schedule).decode
+_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+"""For telling whether two are the same: to Python ``1`` equals ``true``, to a receiver it may not."""
 
 
 class _Present(NamedTuple):
@@ -121,7 +123,7 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
     nor drops an occurrence."""
     schedule = change.schedule
     former = _decode(present.spec)
-    if schedule == former:
+    if _canonical(schedule) == _canonical(former):
         return present.version
     rule = encode_rule(schedule.rule())
     same_timing = (change.resolved, schedule.timezone, rule, schedule.enabled) == (

@@ -53,8 +53,8 @@ _STATE, _GROUP, _START_TIME = 0, 2, 19
 def _stat(pid: int) -> list[str] | None:
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
-        return None
+    except (FileNotFoundError, ProcessLookupError):
+        return None  # and nothing else: to run out of descriptors says nothing about that process
     try:
         text = os.read(fd, 4096)
     except ProcessLookupError:

@@ -97,7 +97,11 @@ class ExecTarget:
         record = self._archive.record(order.name, order.attempt)
         charge = self._charges.get(record.path) or _Charge()
         while not charge.ended.done():
-            finding = self._archive.look(record)
+            try:
+                finding = self._archive.look(record)
+            except OSError:  # no descriptor to look with: what was not seen is no answer, so look again
+                await asyncio.wait([charge.ended], timeout=_LOOK_AGAIN_S)
+                continue
             if finding.standing is Standing.NO_CLAIM:
                 return Outcome(Verdict.UNKNOWN, "its record is gone")
             if finding.outcome is not None:
@@ -240,9 +244,12 @@ class ExecTarget:
         """Until the command has ended or its end was told. The end of its keeper says nothing: it may see to
         other orders. So the short while in which it writes the record is not announced by anything."""
         if finding.command is not None:
-            await until_gone(finding.command, self._archive.boot, told)
-        else:
-            await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
+            try:
+                await until_gone(finding.command, self._archive.boot, told)
+                return
+            except OSError:  # no descriptor to wait with
+                pass
+        await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
 
     def _drop(self, record: Record, charge: _Charge) -> None:
         if self._charges.get(record.path) is charge:

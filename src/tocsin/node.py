@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import resource
 from pathlib import Path
 
 from tocsin.clock import SystemClock
@@ -17,6 +18,13 @@ from tocsin.replica.office import LockedOffice
 from tocsin.replica.replica import Paths, Replica
 from tocsin.targets.exec.orders import ExecSettings
 from tocsin.targets.registry import build_targets
+
+
+def raise_file_limit() -> None:
+    """Every running command and every call holds a descriptor; the usual soft limit of 1024 is soon reached."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def compose(settings: Settings) -> Replica:

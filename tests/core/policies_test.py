@@ -528,3 +528,104 @@ def a_year_ends_and_clocks_change_without_a_double_or_a_hole() -> None:
         assert len(wild) == 16
         assert len(desk.states_of("fixed")) == 5
         desk.close()
+
+
+def a_pause_accounts_for_everything_that_was_still_to_be_caught_up_with(desk: Desk) -> None:
+    _put(desk, missed="all", catch_up_spread="1h")
+    desk.now_ms = (START + 3600) * 1000
+    desk.take_office()
+    desk.command(SwitchSchedule("s", enabled=False))
+    assert desk.states_of("s") == {START + 60: "skipped"}
+    ((from_s, before_s, reason),) = desk.db.execute("SELECT from_s, before_s, reason FROM missed").fetchall()
+    assert (from_s, before_s) == (START + 61, START + 3601)
+    assert "paused" in reason
+
+
+def what_waits_starts_before_it_is_decided_who_waits_next(desk: Desk) -> None:
+    """The one before ended: the queued one starts, so the place in the queue is free for the new one."""
+    _put(desk, overlap="queue")
+    _at(desk, 60)
+    _at(desk, 120)
+    desk.end(_only_flight(desk), SUCCEEDED)
+    _at(desk, 180)
+    assert list(desk.states_of("s").values()) == ["succeeded", "started", "queued"]
+
+
+def an_edit_that_python_takes_for_equal_is_an_edit(desk: Desk) -> None:
+    _put(desk, payload={"dry": True})
+    _put(desk, payload={"dry": 1})
+    assert desk.db.execute("SELECT version FROM schedule").fetchone() == (2,)
+
+
+def the_order_of_keys_is_no_edit(desk: Desk) -> None:
+    _put(desk, payload={"a": 1, "b": 2})
+    _put(desk, payload={"b": 2, "a": 1})
+    assert desk.db.execute("SELECT version FROM schedule").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("how", ["resume", "put"])
+def a_moment_that_passed_in_a_pause_is_not_launched_afterwards(desk: Desk, how: str) -> None:
+    _put(desk, cron=f"@at {START + 60}")
+    desk.command(SwitchSchedule("s", enabled=False))
+    desk.now_ms += 120_000
+    if how == "put":
+        _put(desk, cron=f"@at {START + 60}")
+    else:
+        desk.command(SwitchSchedule("s", enabled=True))
+    desk.turns()
+    assert desk.flights == {}
+
+
+def a_moment_put_before_an_earlier_launch_still_counts_as_missed(desk: Desk) -> None:
+    _put(desk, cron=f"@at {START + 60}")
+    _at(desk, 60)
+    _put(desk, cron=f"@at {START + 30}")
+    desk.turns()
+    assert desk.states_of("s") == {START + 60: "started", START + 30: "started"}
+
+
+def doubt_follows_the_owners_retry_policy_where_there_is_one(desk: Desk) -> None:
+    retry = {"limit": 1, "backoff": "1s", "jitter": 0}
+    _put(desk, cron=f"@at {START + 60}", on_doubt="relaunch", retry=retry)
+    _at(desk, 60)
+    desk.end(_only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
+    _at(desk, 61)
+    desk.end(_only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+
+
+def lateness_of_what_was_caught_up_with_counts_from_its_instant(desk: Desk) -> None:
+    _put(desk, missed="all", catch_up_spread="1m")
+    desk.now_ms = (START + 90) * 1000
+    desk.take_office()
+    desk.now_ms += 60_000
+    desk.turns()
+    planned_ms, instant_s = desk.db.execute("SELECT planned_ms, instant_s FROM launch").fetchone()
+    assert (planned_ms, instant_s) == (None, START + 60)
+
+
+def a_start_that_was_withdrawn_is_the_same_attempt_again(desk: Desk) -> None:
+    from tocsin.model import change as c
+
+    _put(desk, cron=f"@at {START + 60}")
+    _at(desk, 60)
+    lid = _only_flight(desk)
+    del desk.flights[lid]
+    desk.commit(c.HandOversWithdrawn([lid], [1]))
+    assert desk.states_of("s") == {START + 60: "retrying"}
+    desk.turns()
+    assert desk.flights[lid].order.attempt == 1
+    desk.end(lid, SUCCEEDED)
+    assert desk.states_of("s") == {START + 60: "succeeded"}
+
+
+def a_schedule_that_cannot_be_read_any_more_holds_nobody_up_and_comes_back(desk: Desk) -> None:
+    _put(desk, id="good")
+    _put(desk, id="bad", timezone="Europe/Berlin", cron="* * * * *")
+    desk.db.execute("UPDATE schedule SET zone = 'Atlantis/Capital' WHERE id = 'bad'")
+    _at(desk, 60)
+    assert desk.states_of("good") == {START + 60: "started"}
+    assert desk.states_of("bad") == {}
+    desk.db.execute("UPDATE schedule SET zone = 'Europe/Berlin' WHERE id = 'bad'")
+    _at(desk, 130)
+    assert len(desk.states_of("bad")) >= 1

@@ -9,7 +9,7 @@ from pathlib import Path
 from tocsin.clock import SystemClock
 from tocsin.model.target import NullTarget as NullSpec
 from tocsin.replica.flight import Flight
-from tocsin.replica.launcher import ENDS_AT_ONCE, REASON_BYTES_AT_ONCE, Launcher
+from tocsin.replica.launcher import ENDS_AT_ONCE, REASON_BYTES_AT_ONCE, Launcher, Reports
 from tocsin.replica.office import LockedOffice
 from tocsin.targets.contract import SUCCEEDED, Order, Outcome, Verdict
 from tocsin.targets.null import NullTarget
@@ -60,11 +60,12 @@ def what_could_not_be_written_comes_again_before_what_is_newer(tmp_path: Path) -
 
 
 def without_the_office_nothing_is_called(tmp_path: Path) -> None:
-    async def run() -> Outcome:
+    async def run() -> Reports:
         launcher = _launcher(tmp_path)
         launcher.hand_over([_flight(1)])
         await launcher.drain(grace_s=10)
-        ((_, outcome),) = launcher.take().ended
-        return outcome
+        return launcher.take()
 
-    assert asyncio.run(run()).verdict is Verdict.NOT_STARTED
+    reports = asyncio.run(run())
+    assert reports.ended == []
+    assert [flight.lid for flight in reports.withdrawn] == [1]

@@ -47,6 +47,7 @@ async def status(service: Given) -> StatusView:
         retrying=counts.retrying,
         failed=counts.failed,
         in_doubt=counts.in_doubt,
+        missed=counts.missed,
         next_due=None if counts.next_ms is None else _moment(counts.next_ms),
         snapshot_sequence=None if newest is None else newest.seq,
         snapshot_age_s=None if newest is None else max(0, now_ms - newest.time_ms) // 1000,
@@ -105,6 +106,11 @@ def issues(service: Service, counts: Counts, now_ms: int) -> list[str]:
         found.append(
             f"{_launches(counts.failed)} of the last 24 hours failed: "
             "'tocsin launches --state failed' names them."
+        )
+    if counts.missed:
+        found.append(
+            f"Nobody was in office for occurrences of {counts.missed} schedule"
+            f"{'' if counts.missed == 1 else 's'} in the last 24 hours: 'tocsin why ID TIME' tells of each."
         )
     if _snapshot_is_missing(service, now_ms):
         found.append("There was no snapshot for several of its intervals: the log says why.")

@@ -78,11 +78,12 @@ def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
     import uvloop
 
     from tocsin.config import Settings
-    from tocsin.node import compose
+    from tocsin.node import compose, raise_file_limit
     from tocsin.observe import logging
 
     settings = Settings(**{key: value for key, value in given.items() if value is not None})
     logging.configure(settings.log_format)
+    raise_file_limit()
     replica = compose(settings)
     # Only now, when the settings are known to be good: it takes half a second to load.
     from tocsin.api import server

@@ -19,6 +19,8 @@ from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.model.rule import Missed, Overlap
 
+LOOK_AGAIN_MS = 60_000
+
 
 class DueRow(NamedTuple):
     """What ``state.queries.due`` gives for one schedule."""
@@ -61,6 +63,8 @@ class Decision(msgspec.Struct):
     next_instants_s: list[int | None] = msgspec.field(default_factory=list)
     next_delays_ms: list[int] = msgspec.field(default_factory=list)
     planned_ms: list[int | None] = msgspec.field(default_factory=list)
+    unreadable: dict[str, str] = msgspec.field(default_factory=dict)
+    """Schedules whose text cannot be read on this machine, and why."""
     started_rows: list[DueRow] = msgspec.field(default_factory=list)
     """The rows behind the starts, for the launcher."""
 
@@ -139,8 +143,10 @@ def decide_due(
         try:
             settled = plan(row.resolved, row.zone, row.rule)
         except InvalidSchedule as unreadable:
-            # It could be read when it was written: this machine's time zones are others. The rest must go on.
-            decision.record(decision.skipped, row, row.instant_s, None, f"unreadable: {unreadable}")
+            # It could be read when it was written: this machine's time zones are others. The rest must go on,
+            # and this one is looked at again later.
+            decision.unreadable[row.id] = str(unreadable)
+            decision.move(row, Slot(row.instant_s, now_ms + LOOK_AGAIN_MS - row.instant_s * 1000))
             continue
         if settled.plain and row.at_ms >= presence.since_ms:
             following = settled.next_instant(row.instant_s)
@@ -166,14 +172,15 @@ def _decide_row(
         slot = caught
     following = _following(settled, row.id, slot.instant_s, presence)
     deadline_ms = settled.rule.deadline_ms
-    late_ms = now_ms - settled.slot(row.id, slot.instant_s).planned_ms
+    planned_ms = settled.slot(row.id, slot.instant_s).planned_ms
+    late_ms = now_ms - planned_ms
     if deadline_ms and late_ms > deadline_ms:
         reason = f"deadline: it would have started {late_ms / 1000:.0f} s late, {deadline_ms // 1000} s are allowed"
         decision.record(decision.skipped, row, slot.instant_s, following, reason)
     elif open_launches and settled.rule.overlap is not Overlap.ALLOW:
         _decide_overlap(decision, row, settled, slot, following, open_launches)
     else:
-        decision.start(row, slot.instant_s, following, slot.planned_ms if slot.delay_ms else None)
+        decision.start(row, slot.instant_s, following, planned_ms if settled.rule.jitter_ms else None)
 
 
 def _decide_missed(

@@ -8,11 +8,6 @@ from typing import NamedTuple
 from tocsin.decide.timeline import chosen
 from tocsin.model.launch import LaunchState
 
-DOUBTFUL_CALLS_MAX = 20
-"""How often a launch that may be called again is called while the answers stay unknown."""
-_DOUBT_BACKOFF_MS = 1_000
-_DOUBT_BACKOFF_MAX_MS = 60_000
-
 
 class Ended(enum.IntEnum):
     """How a call ended, in the words of the target contract, less ``accepted``: that is no end."""
@@ -31,6 +26,11 @@ class RetryPolicy(NamedTuple):
     backoff_ms: int = 1_000
     backoff_max_ms: int = 300_000
     jitter: float = 0.1
+
+
+NEVER = RetryPolicy(limit=0)
+WHEN_IN_DOUBT = RetryPolicy(limit=8, backoff_max_ms=60_000)
+"""How a launch that may be called again is called while the answers stay unknown, if its owner says nothing."""
 
 
 class Settlement(NamedTuple):
@@ -62,8 +62,8 @@ def settle(
     if ended is Ended.CANCELLED:
         return Settlement(LaunchState.CANCELLED, "; ".join(filter(None, [cancel, reason])) or "cancelled")
     if ended is Ended.UNKNOWN:
-        may_repeat = may_repeat and cancel is None and attempt < DOUBTFUL_CALLS_MAX + retry.limit
-        return _settle_doubt(name, attempt, reason, may_repeat, now_ms)
+        policy = (retry if retry.limit else WHEN_IN_DOUBT) if may_repeat and cancel is None else NEVER
+        return _settle_doubt(name, attempt, reason, policy, now_ms)
     if cancel is not None:
         return Settlement(LaunchState.CANCELLED, cancel)
     if permanent or attempt > retry.limit:
@@ -79,15 +79,10 @@ def backoff_ms(name: str, attempt: int, retry: RetryPolicy) -> int:
     return wait_ms + (chosen(f"{name}#{attempt}", spread + 1) if spread else 0)
 
 
-def _settle_doubt(
-    name: str, attempt: int, reason: str, may_repeat: bool, now_ms: int
-) -> Settlement:
-    if may_repeat:
-        policy = RetryPolicy(DOUBTFUL_CALLS_MAX, _DOUBT_BACKOFF_MS, _DOUBT_BACKOFF_MAX_MS)
-        wait_ms = backoff_ms(name, attempt, policy)
-        return Settlement(
-            LaunchState.RETRYING, f"outcome unknown, to be called again: {reason}", now_ms + wait_ms
-        )
+def _settle_doubt(name: str, attempt: int, reason: str, policy: RetryPolicy, now_ms: int) -> Settlement:
+    if attempt <= policy.limit:
+        again_ms = now_ms + backoff_ms(name, attempt, policy)
+        return Settlement(LaunchState.RETRYING, f"outcome unknown, to be called again: {reason}", again_ms)
     return Settlement(LaunchState.IN_DOUBT, reason or "it cannot be known whether it was launched")
 
 

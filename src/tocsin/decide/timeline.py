@@ -84,10 +84,11 @@ def plan(resolved: str, zone: str, rule: bytes | None) -> Plan:
 def first_slot(settled: Plan, schedule: str, now_s: int, launched_upto_s: int) -> Slot | None:
     """Where a new or changed schedule begins: after now, and after anything that was launched already.
 
-    ``@at`` alone may lie in the past: it then counts as missed, and its policy decides.
+    ``@at`` alone may lie in the past: it then counts as missed, and its policy decides; unless it was launched,
+    which ``apply`` knows.
     """
     if settled.once:
-        instant = settled.next_instant(launched_upto_s)
+        instant = settled.next_instant(-1)
     else:
         instant = settled.next_instant(max(now_s, launched_upto_s))
     return None if instant is None else settled.slot(schedule, instant)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tocsin.decide.timeline import plan
+from tocsin.errors import InvalidSchedule
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
 
@@ -35,7 +36,10 @@ def decide_waiting(
     started = c.AttemptsStarted([], [])
     ended = c.LaunchesEnded([], [], [], [], [], [])
     for row in queued:
-        settled = plan(row.resolved, row.zone, row.rule)
+        try:
+            settled = plan(row.resolved, row.zone, row.rule)
+        except InvalidSchedule:
+            continue  # it waits until its zone can be read again
         deadline_ms = settled.rule.deadline_ms
         late_ms = now_ms - settled.slot(row.id, row.instant_s).planned_ms
         if deadline_ms and late_ms > deadline_ms:

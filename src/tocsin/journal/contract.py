@@ -79,4 +79,3 @@ async def settle(journal: Journal, id: bytes, raw: bytes, after: int) -> None:
         return
     if found.id != id:
         raise Conflict(f"another entry holds sequence number {after + 1}")
-

@@ -84,7 +84,9 @@ class SqliteJournal:
 
     def _open(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.touch(mode=0o600)  # payloads are nobody else's business; SQLite's other files follow this one
+        self._path.touch(
+            mode=0o600
+        )  # payloads are nobody else's business; SQLite's other files follow this one
         try:
             db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
             db.execute("PRAGMA journal_mode = WAL")

@@ -84,6 +84,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     """Of the last 24 hours."""
     in_doubt: int
+    missed: int
     """Of the last 24 hours."""
     next_due: datetime | None
     snapshot_sequence: int | None

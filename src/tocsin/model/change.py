@@ -58,7 +58,7 @@ class LaunchesStarted(_Change, frozen=True):
     next_delays_ms: list[int] | None
     """None when there is no delay anywhere, which is the rule in a herd."""
     planned_ms: list[int | None] | None
-    """Where jitter or catching up planned another moment than the instant itself."""
+    """Where jitter planned another moment than the instant itself."""
 
 
 class LaunchesQueued(_Change, frozen=True):
@@ -156,6 +156,14 @@ class AttemptsFailed(_Change, frozen=True):
     retry_at_ms: list[int]
 
 
+class HandOversWithdrawn(_Change, frozen=True):
+    """These starts never reached their target, for certain: the leader left office before the call. Whoever comes
+    next makes the same attempt."""
+
+    lids: list[int]
+    attempts: list[int]
+
+
 class HistoryForgotten(_Change, frozen=True):
     """Closed launches, and records of what was missed, that are too old or too many."""
 
@@ -233,6 +241,7 @@ Change = (
     | LaunchesSucceeded
     | LaunchesEnded
     | AttemptsFailed
+    | HandOversWithdrawn
     | HistoryForgotten
     | SchedulePut
     | ScheduleDeleted

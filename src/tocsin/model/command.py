@@ -1,5 +1,6 @@
 """What a caller may ask for. The leader turns a command into a change at the moment it writes the entry, because
-only then the time and the state that it applies to are known."""
+only then the time and the state that it applies to are known. ``about`` names what it is about: no entry holds two
+commands about the same."""
 
 from __future__ import annotations
 
@@ -15,11 +16,19 @@ class PutSchedule(msgspec.Struct, frozen=True):
     expect: int | None = None
     actor: str = ""
 
+    @property
+    def about(self) -> str:
+        return self.schedule.id
+
 
 class DeleteSchedule(msgspec.Struct, frozen=True):
     id: str
     expect: int | None = None
     actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return self.id
 
 
 class SwitchSchedule(msgspec.Struct, frozen=True):
@@ -31,16 +40,28 @@ class SwitchSchedule(msgspec.Struct, frozen=True):
     note: str = ""
     actor: str = ""
 
+    @property
+    def about(self) -> str:
+        return self.id
+
 
 class LaunchNow(msgspec.Struct, frozen=True):
     id: str
     actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return self.id
 
 
 class CancelLaunch(msgspec.Struct, frozen=True):
     name: str
     reason: str = "cancelled by hand"
     actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return self.name
 
 
 Command = PutSchedule | DeleteSchedule | SwitchSchedule | LaunchNow | CancelLaunch

@@ -102,6 +102,10 @@ class ScheduleView(Schedule, frozen=True, kw_only=True, omit_defaults=False, for
     note: str = ""
 
 
+canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+"""For telling whether two schedules are the same: to Python ``1`` equals ``true``, to a receiver it may not."""
+
+
 def decode(raw: bytes) -> Schedule:
     """A checked schedule out of JSON."""
     return check(decode_unchecked(raw))
@@ -224,22 +228,69 @@ def _check_depth(payload: object) -> None:
         if not level:
             return
     raise InvalidInput(
-        "it is nested too deeply", field="payload", value="(not shown)", allowed=f"up to {PAYLOAD_DEPTH_MAX} levels"
+        "it is nested too deeply",
+        field="payload",
+        value="(not shown)",
+        allowed=f"up to {PAYLOAD_DEPTH_MAX} levels",
     )
 
 
+_DURATION = "a duration such as 90s, 5m or 1h30m"
+_MOMENT = "a moment with its offset, such as 2026-01-31T09:00:00Z"
+_ALLOWED = {
+    "on_doubt": "skip or relaunch",
+    "missed": "skip, last or all",
+    "overlap": "allow, forbid, replace or queue",
+    "target": "an object with a kind: exec, http or null",
+    "target.kind": 'exec, http or "null" (in quotes: YAML takes null for nothing)',
+    "target.limits": "an object with memory_mb and cpu_seconds",
+    "retry": "an object with limit, backoff, max_backoff and jitter",
+    "labels": "an object of texts",
+    "start": _MOMENT,
+    "end": _MOMENT,
+    **dict.fromkeys(
+        (
+            "catch_up_spread",
+            "deadline",
+            "timeout",
+            "jitter",
+            "retry.backoff",
+            "retry.max_backoff",
+            "target.timeout",
+        ),
+        _DURATION,
+    ),
+}
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "nothing",
+    "datetime": "a moment",
+}
+
+
 def invalid_field(wrong: msgspec.ValidationError) -> InvalidInput:
-    """msgspec's message, taken apart into field and complaint."""
-    message = str(wrong)
-    complaint, _, path = message.partition(" - at `$")
-    field = path.rstrip("`").lstrip(".") or "schedule"
-    found = re.search(r"unknown field `([^`]+)`", complaint)
-    if found is not None:
-        field, complaint = (
-            ".".join(filter(None, [path.rstrip("`").lstrip("."), found[1]])),
-            "there is no such field",
-        )
-    return InvalidInput(complaint.replace("Object", "it"), field=field, value="")
+    """msgspec's message in our words: the field, the complaint, what is allowed."""
+    complaint, _, path = str(wrong).partition(" - at `$")
+    field = path.rstrip("`").lstrip(".").replace("[...]", "")
+    named = re.search(r"(unknown|required) field `([^`]+)`", complaint)
+    typed = re.fullmatch(r"Expected `([^`]+)`, got `([^`]+)`", complaint)
+    if named is not None:
+        field = ".".join(filter(None, [field, named[2]]))
+        complaint = "there is no such field" if named[1] == "unknown" else "it is missing"
+    elif typed is not None:
+        complaint = f"it must be {_worded(typed[1])}, not {_worded(typed[2])}"
+    else:
+        complaint = re.sub(r"^Invalid (enum )?value ('.*')$", r"\2 is not known", complaint)
+    return InvalidInput(complaint, field=field or "schedule", value="", allowed=_ALLOWED.get(field, ""))
+
+
+def _worded(types: str) -> str:
+    return " or ".join(_WORDS.get(found, found) for found in types.replace("NoneType", "null").split(" | "))
 
 
 def _milliseconds(text: str | None, field: str) -> int:

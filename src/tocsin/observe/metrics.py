@@ -23,7 +23,10 @@ class Metrics:
             "tocsin_retries", "Attempts after the first", ["target"], registry=registry
         )
         self.skipped = Counter(
-            "tocsin_skipped", "Occurrences not launched, by reason", ["reason"], registry=registry
+            "tocsin_skipped",
+            "Occurrences not launched, by reason; a missed stretch counts once",
+            ["reason"],
+            registry=registry,
         )
         self.lateness_seconds = Histogram(
             "tocsin_lateness_seconds",

@@ -25,7 +25,6 @@ CALLS_AT_ONCE = 256
 ENDS_AT_ONCE = 5_000
 REASON_BYTES_AT_ONCE = 256 * 1024
 _CALL, _WATCH = "call", "watch"
-_NOT_IN_OFFICE = Outcome(Verdict.NOT_STARTED, reason="this replica was no longer in office")
 
 
 class Reports(msgspec.Struct):
@@ -33,9 +32,11 @@ class Reports(msgspec.Struct):
 
     accepted: dict[int, Flight] = msgspec.field(default_factory=dict)
     ended: list[tuple[Flight, Outcome]] = msgspec.field(default_factory=list)
+    withdrawn: list[Flight] = msgspec.field(default_factory=list)
+    """Never called: there was no office any more, or no time."""
 
     def __bool__(self) -> bool:
-        return bool(self.accepted or self.ended)
+        return bool(self.accepted or self.ended or self.withdrawn)
 
 
 class Launcher:
@@ -53,8 +54,10 @@ class Launcher:
         self._flying: dict[int, Flight] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(CALLS_AT_ONCE))
+        self._closed = False
         self.calls = 0
-        """Flights handed over that no target has answered yet."""
+        """Flights handed over one by one that no target has answered yet."""
+        self.calls_in_batches = 0
 
     def target(self, kind: str) -> Target:
         return self._targets[kind]
@@ -71,7 +74,7 @@ class Launcher:
                 self._flying[flight.lid] = flight
                 self._spawn(self._launch(flight), _CALL)
         for kind, batch in batches.items():
-            self.calls += len(batch)
+            self.calls_in_batches += len(batch)
             self._spawn(self._launch_batch(kind, batch), _CALL)
 
     def adopt(self, flight: Flight) -> None:
@@ -107,7 +110,11 @@ class Launcher:
     def give_back(self, reports: Reports) -> None:
         """They could not be written down: keep them for the next time."""
         newer = self._reports
-        self._reports = Reports({**reports.accepted, **newer.accepted}, [*reports.ended, *newer.ended])
+        self._reports = Reports(
+            {**reports.accepted, **newer.accepted},
+            [*reports.ended, *newer.ended],
+            [*reports.withdrawn, *newer.withdrawn],
+        )
         for flight, _ in newer.ended:
             self._reports.accepted.pop(flight.lid, None)
 
@@ -116,7 +123,9 @@ class Launcher:
         return bool(self._reports)
 
     async def drain(self, grace_s: float) -> None:
-        """Give calls that are being made a moment to end, then let go. What runs elsewhere runs on."""
+        """Make no more calls, give those that are being made a moment to end, then let go. What runs elsewhere
+        runs on."""
+        self._closed = True
         calls = [task for task in self._tasks if task.get_name() == _CALL]
         if calls:
             await asyncio.wait(calls, timeout=grace_s)
@@ -141,17 +150,29 @@ class Launcher:
                 outcome = await self._call(flight)
         finally:
             self.calls -= 1
-        if outcome.verdict is Verdict.ACCEPTED:
+        if outcome is None:
+            self._withdraw([flight])
+        elif outcome.verdict is Verdict.ACCEPTED:
             self._spawn(self._follow(flight), _WATCH)
         else:
             self._land(flight, outcome)
 
-    async def _call(self, flight: Flight) -> Outcome:
+    async def _call(self, flight: Flight) -> Outcome | None:
+        """None: the call was not made."""
         if flight.cancel is not None:
-            return Outcome(Verdict.CANCELLED, reason=flight.cancel)
-        if not self._office.holds():
-            return _NOT_IN_OFFICE
+            return Outcome(Verdict.CANCELLED)
+        if not self._may_call():
+            return None
         return await self._targets[flight.kind].launch(flight.order)
+
+    def _may_call(self) -> bool:
+        return self._office.holds() and not self._closed
+
+    def _withdraw(self, flights: Sequence[Flight]) -> None:
+        for flight in flights:
+            self._flying.pop(flight.lid, None)
+        self._reports.withdrawn.extend(flights)
+        self._wake()
 
     async def _follow(self, flight: Flight) -> None:
         """It runs: say so, and wait for its end."""
@@ -170,11 +191,11 @@ class Launcher:
         target = self._targets[kind]
         assert isinstance(target, BatchTarget)
         try:
-            if self._office.holds():
-                outcomes = await target.launch_batch([flight.order for flight in flights])
-            else:
-                outcomes = [_NOT_IN_OFFICE] * len(flights)
+            if not self._may_call():
+                self._withdraw(flights)
+                return
+            outcomes = await target.launch_batch([flight.order for flight in flights])
         finally:
-            self.calls -= len(flights)
+            self.calls_in_batches -= len(flights)
         self._reports.ended.extend(zip(flights, outcomes, strict=True))
         self._wake()

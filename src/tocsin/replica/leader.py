@@ -36,8 +36,10 @@ from tocsin.state.store import Store
 log = structlog.get_logger()
 
 DUE_AT_ONCE = 5_000
-CALLS_OUTSTANDING_MAX = 20_000
-"""Nothing new is started while so many calls wait for an answer: a herd must not fill the memory."""
+CALLS_OUTSTANDING_MAX = 2_000
+BATCHED_OUTSTANDING_MAX = 20_000
+"""Nothing new is started while so many calls wait for an answer: a herd must not fill the memory, and what has not
+been called when the process is killed is doubt for a target that cannot look up."""
 COMMANDS_AT_ONCE = 2_000
 COMMAND_BYTES_AT_ONCE = 512 * 1024
 HEARTBEAT_S = 1.0
@@ -45,6 +47,8 @@ ABSENCE_MS = 5_000
 """A turn that comes so much later than planned means that nobody was able to act: suspend, stall, a clock's step."""
 RETENTION_EVERY_S = 60.0
 FORGOTTEN_AT_ONCE = 10_000
+RENEWED_EVERY_MS = 60_000
+"""The journal hears this often that somebody is in office, so that an absence is not taken for longer than it was."""
 
 
 class Tick(NamedTuple):
@@ -102,7 +106,7 @@ class Leader:
         self._term = 0
         self._alive_ms = 0
         self._retained_s = clock.elapsed_s()
-        self._looked_upto_sid = 0
+        self._looked_upto_lid = self._looked_upto_sid = 0
         self.ready = asyncio.Event()
 
     # What others may ask of it
@@ -117,7 +121,7 @@ class Leader:
         return await answer
 
     def stop(self) -> None:
-        self._stopping = True
+        self._stopping = self._proposer.stopping = True
         self._wake.set()
 
     # Its life
@@ -126,12 +130,14 @@ class Leader:
         await self._take_office()
         await self._conclude_open_launches()
         self.ready.set()
-        while not self._stopping:
-            tick = await self.turn()
-            if tick.more:
-                continue
-            await self._sleep(tick.next_ms)
-        await self._resign()
+        try:
+            while not self._stopping:
+                tick = await self.turn()
+                if not tick.more:
+                    await self._sleep(tick.next_ms)
+            await self._resign()
+        except Stopping as unfinished:
+            log.warning("stopped with an entry that is not applied yet", reason=str(unfinished))
 
     async def turn(self) -> Tick:
         """One turn of the loop."""
@@ -139,12 +145,16 @@ class Leader:
         if await self._noticed_absence(now_ms):
             return Tick(more=True)
         plan: Agenda = await self._on_state(agenda, self._store, now_ms, self._capacity())
+        for id, reason in plan.decision.unreadable.items():
+            log.error("a schedule cannot be read on this machine", schedule=id, reason=reason)
         reports = self._launcher.take()
         wishes = self._take_wishes()
         commands, wishes = await self._on_state(self._prepare, wishes, now_ms)
         forgotten = await self._forgettable(now_ms)
-        decided = [*plan.changes(), *forgotten]
-        changes = [*decided, *changes_of(reports, self._launcher.targets, now_ms), *commands]
+        outcomes = changes_of(reports, self._launcher.targets, now_ms)
+        changes = [*plan.changes(), *forgotten, *outcomes, *commands]
+        if not changes and now_ms - self._store.meta.time_ms > RENEWED_EVERY_MS:
+            changes = [c.Renewed()]
         if changes:
             try:
                 results = await self._proposer.commit(changes, self._term, now_ms)
@@ -170,6 +180,8 @@ class Leader:
                 await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
                 now_ms = self._alive_ms = self._clock.wall_ms()
         log.info("took office", term=self._term, replica=self._name)
+        if self._term > 1:
+            self._metrics.absences.inc()
 
     async def _conclude_open_launches(self) -> None:
         rows = await self._on_state(queries.handed_over, self._store.db)
@@ -183,21 +195,28 @@ class Leader:
         """Was there a time in which nobody acted (suspend, stall, a clock's step, a full disk)? Then the journal
         hears of it before anything is decided."""
         since_ms = self._alive_ms
-        if now_ms - since_ms < ABSENCE_MS + HEARTBEAT_S * 1000:
+        if now_ms < self._store.meta.present_since_ms:
+            # The clock was put back to before the beginning of this presence: it begins now.
+            since_ms = now_ms
+        elif now_ms - since_ms < ABSENCE_MS + HEARTBEAT_S * 1000:
             return False
         try:
             await self._proposer.commit([c.Returned(since_ms)], self._term, now_ms)
         except JournalError as refused:
             await self._not_written(refused, Reports(), [])
             return True
-        log.warning("nobody was able to act", seconds=round((now_ms - since_ms) / 1000, 1))
-        self._metrics.absences.inc()
+        if since_ms < now_ms:
+            log.warning("nobody was able to act", seconds=round((now_ms - since_ms) / 1000, 1))
+            self._metrics.absences.inc()
+        else:
+            log.warning("the clock was put back")
         self._alive_ms = now_ms
         return True
 
     async def _act(self, plan: Agenda, changes: list[c.Change], results: list[Any], now_ms: int) -> None:
         """The entry is durable: only now do targets hear of it."""
         lids: list[int] = list(plan.attempts.lids)
+        requested: list[int] = []
         for change, result in zip(changes, results, strict=True):
             if isinstance(change, c.LaunchesStarted):
                 rows = plan.decision.started_rows
@@ -208,11 +227,15 @@ class Leader:
             elif isinstance(change, c.CancelRequested) and isinstance(result, int):
                 self._launcher.cancel(result, change.reason)
             elif isinstance(change, c.LaunchRequested) and isinstance(result, int):
-                lids.append(result)
-        if lids:
-            rows = await self._on_state(queries.orders, self._store.db, lids)
+                requested.append(result)
+        if lids or requested:
+            rows = await self._on_state(queries.orders, self._store.db, lids + requested)
             started = [flight_of_row(row, self._term) for row in rows if row.state == LaunchState.STARTED]
             self._launcher.hand_over(started)
+        if requested:
+            # A run-now may replace what is open: which, was found out when it was applied.
+            for lid, reason in await self._on_state(queries.to_be_cancelled, self._store.db):
+                self._launcher.cancel(lid, reason)
 
     async def _not_written(self, refused: JournalError, reports: Reports, wishes: list[_Wish]) -> Tick:
         """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
@@ -241,15 +264,21 @@ class Leader:
     # Small steps
 
     def _capacity(self) -> int:
-        return max(0, min(DUE_AT_ONCE, CALLS_OUTSTANDING_MAX - self._launcher.calls))
+        launcher = self._launcher
+        if launcher.calls >= CALLS_OUTSTANDING_MAX or launcher.calls_in_batches >= BATCHED_OUTSTANDING_MAX:
+            return 0
+        return DUE_AT_ONCE
 
     def _take_wishes(self) -> list[_Wish]:
-        """As many as fit into one entry, in the order they came."""
+        """As many as fit into one entry, in the order they came. A second one for the same schedule has to wait:
+        it is to be prepared on the state that the first leaves behind."""
         size = count = 0
+        named: set[str] = set()
         for wish in self._wishes[:COMMANDS_AT_ONCE]:
             size += wish.size
-            if count and size > COMMAND_BYTES_AT_ONCE:
+            if (count and size > COMMAND_BYTES_AT_ONCE) or wish.command.about in named:
                 break
+            named.add(wish.command.about)
             count += 1
         taken, self._wishes = self._wishes[:count], self._wishes[count:]
         return taken
@@ -276,14 +305,19 @@ class Leader:
         keep = self._retention
         before_ms = now_ms - keep.age_ms
         db = self._store.db
-        old = await self._on_state(queries.forgettable, db, before_ms, keep.total, FORGOTTEN_AT_ONCE)
+        old, self._looked_upto_lid = await self._on_state(
+            queries.forgettable, db, self._looked_upto_lid, before_ms, keep.total, FORGOTTEN_AT_ONCE
+        )
         many, self._looked_upto_sid = await self._on_state(
             queries.surplus, db, self._looked_upto_sid, keep.each, FORGOTTEN_AT_ONCE
         )
         lids = sorted({*old, *many})
-        if len(lids) < FORGOTTEN_AT_ONCE:
+        if not self._looked_upto_lid:
+            # Once through: rest until the next time.
             self._retained_s = self._clock.elapsed_s()
-        return [c.HistoryForgotten(lids, before_ms)] if lids else []
+        if lids or await self._on_state(queries.has_old_records, db, before_ms):
+            return [c.HistoryForgotten(lids, before_ms)]
+        return []
 
     async def _summary(self, plan: Agenda, reports: Reports, wishes: list[_Wish]) -> Tick:
         next_ms: int | None = await self._on_state(queries.next_wake_ms, self._store.db)
@@ -295,7 +329,8 @@ class Leader:
             ended=len(reports.ended),
             commands=len(wishes),
             next_ms=next_ms,
-            more=overdue or bool(self._wishes) or self._launcher.pending,
+            # What ended may have let something that waited for it go.
+            more=overdue or bool(self._wishes or reports.ended) or self._launcher.pending,
         )
 
     async def _sleep(self, next_ms: int | None) -> None:

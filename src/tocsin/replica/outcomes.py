@@ -29,7 +29,10 @@ def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> lis
         else:
             settlement = settlement_of(flight, outcome, targets[flight.kind], now_ms)
             _note_other(ended, failed, flight, outcome, settlement, now_ms)
-    return _present(accepted, succeeded, ended, failed)
+    withdrawn = c.HandOversWithdrawn(
+        [flight.lid for flight in reports.withdrawn], [flight.order.attempt for flight in reports.withdrawn]
+    )
+    return _present(accepted, succeeded, ended, failed, withdrawn)
 
 
 def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int) -> Settlement:
@@ -78,7 +81,11 @@ def _note_other(
 
 
 def _present(
-    *changes: c.LaunchesAccepted | c.LaunchesSucceeded | c.LaunchesEnded | c.AttemptsFailed,
+    *changes: c.LaunchesAccepted
+    | c.LaunchesSucceeded
+    | c.LaunchesEnded
+    | c.AttemptsFailed
+    | c.HandOversWithdrawn,
 ) -> list[c.Change]:
     return [_compact(change) for change in changes if change.lids]
 

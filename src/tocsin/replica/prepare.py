@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import UTC, datetime
 
-from tocsin.decide.timeline import Slot, first_slot, plan
+from tocsin.decide.timeline import Plan, Slot, first_slot, plan
 from tocsin.model import change as c
 from tocsin.model.command import CancelLaunch, Command, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
 from tocsin.model.ids import parse_launch_name
@@ -35,13 +35,15 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
 
 def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.SchedulePut:
     schedule = command.schedule
-    resolved = _settled_before(db, schedule)
+    found = db.execute("SELECT resolved, spec, enabled FROM schedule WHERE id = ?", (schedule.id,)).fetchone()
+    resolved = None if found is None else _settled_before(schedule, found[0], decode_spec(found[1]))
+    is_resumed = resolved is not None and not found[2]
     if resolved is None:
         resolved = schedule.expression(anchor=datetime.fromtimestamp(now_ms // 1000, UTC)).resolved
     first: Slot | None = None
     if schedule.enabled:
         settled = plan(resolved, schedule.timezone, encode_rule(schedule.rule()))
-        first = first_slot(settled, schedule.id, now_ms // 1000, queries.launched_upto_s(db, schedule.id))
+        first = _first(db, settled, schedule.id, now_ms, is_resumed)
     return c.SchedulePut(
         schedule=schedule,
         resolved=resolved,
@@ -52,25 +54,26 @@ def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.Schedul
     )
 
 
-def _settled_before(db: sqlite3.Connection, schedule: Schedule) -> str | None:
+def _first(db: sqlite3.Connection, settled: Plan, id: str, now_ms: int, is_resumed: bool) -> Slot | None:
+    """Where the timeline begins. What passed while it was paused was not missed, it was paused."""
+    now_s = now_ms // 1000
+    first = first_slot(settled, id, now_s, queries.launched_upto_s(db, id))
+    return None if is_resumed and first is not None and first.instant_s <= now_s else first
+
+
+def _settled_before(schedule: Schedule, resolved: str, former: Schedule) -> str | None:
     """The settled text, if an edit leaves the text alone: ``@every`` must keep its anchor, in any zone."""
-    found = db.execute("SELECT resolved, spec FROM schedule WHERE id = ?", (schedule.id,)).fetchone()
-    if found is None:
-        return None
-    resolved, spec = str(found[0]), decode_spec(found[1])
-    same_text = schedule.cron == spec.cron
-    same_meaning = schedule.timezone == spec.timezone or "@every" in resolved.lower()
+    same_text = schedule.cron == former.cron
+    same_meaning = schedule.timezone == former.timezone or "@every" in resolved.lower()
     return resolved if same_text and same_meaning else None
 
 
 def _switch(db: sqlite3.Connection, command: SwitchSchedule, now_ms: int) -> c.ScheduleSwitched:
-    """A resumed schedule goes on after now: what passed while it was paused was not missed, it was paused."""
     first: Slot | None = None
     if command.enabled:
         found = db.execute("SELECT resolved, zone, rule FROM schedule WHERE id = ?", (command.id,)).fetchone()
         if found is not None:
-            launched_upto_s = max(queries.launched_upto_s(db, command.id), now_ms // 1000)
-            first = first_slot(plan(*found), command.id, now_ms // 1000, launched_upto_s)
+            first = _first(db, plan(*found), command.id, now_ms, is_resumed=True)
     return c.ScheduleSwitched(
         id=command.id,
         enabled=command.enabled,

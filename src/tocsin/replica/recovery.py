@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 from pathlib import Path
 
 import structlog
@@ -68,8 +69,26 @@ async def replay(journal: Journal, store: Store, last: int) -> None:
                 return
 
 
+def mark_damaged(state: Path, error: BaseException | None) -> None:
+    """If the file was found damaged while it was in use, the next start is to rebuild it."""
+    is_corrupt = getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    )
+    if is_corrupt or isinstance(error, SnapshotDamaged):
+        _mark(state).touch()
+
+
+def _mark(state: Path) -> Path:
+    return state.with_name(state.name + ".is-damaged")
+
+
 def _usable(incarnation: str, bounds: Bounds, state: Path) -> Store | None:
     if not state.exists():
+        return None
+    if _mark(state).exists():
+        log.warning("the state file was found damaged and is rebuilt")
+        _set_aside(state)
         return None
     try:
         store = Store(state)
@@ -117,3 +136,4 @@ def _set_aside(state: Path) -> None:
         path = state.with_name(state.name + suffix)
         if path.exists():
             path.replace(path.with_name(path.name + ".damaged"))
+    _mark(state).unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from tocsin.replica.launcher import Launcher
 from tocsin.replica.leader import Leader
 from tocsin.replica.office import Office
 from tocsin.replica.proposer import Proposer
-from tocsin.replica.recovery import recover
+from tocsin.replica.recovery import mark_damaged, recover
 from tocsin.replica.snapshotter import Snapshotter
 from tocsin.state.store import Meta
 from tocsin.targets.contract import Output, Target
@@ -100,7 +100,10 @@ class Replica:
         await asyncio.wait([ready, self._tasks[0]], return_when=asyncio.FIRST_COMPLETED)
         if self._tasks[0].done():
             ready.cancel()
-            self._tasks[0].result()
+            error = await self.failed()
+            await self.stop()
+            if error is not None:
+                raise error
 
     def _compose(self) -> None:
         wake = asyncio.Event()
@@ -126,9 +129,11 @@ class Replica:
         self._housekeeper = Housekeeper(self._targets, self.clock, self._retention)
 
     async def failed(self) -> BaseException | None:
-        """Returns when the loop ends: with what ended it, or None after ``stop``."""
-        await asyncio.wait(self._tasks[:1])
-        return self._tasks[0].exception()
+        """Returns when a part of it ends: with what ended it, or None after ``stop``."""
+        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        error = next((task.exception() for task in done if task.exception() is not None), None)
+        mark_damaged(self._paths.state, error)
+        return error
 
     async def stop(self) -> None:
         """Leave office cleanly. Commands that run go on running."""

@@ -23,35 +23,44 @@ class Agenda(NamedTuple):
     expired: c.LaunchesEnded
 
     def changes(self) -> list[c.Change]:
-        found = self.decision.changes()
+        """What waited comes first: what is due was decided with that in mind."""
+        found: list[c.Change] = []
         if self.attempts.lids:
             found.append(self.attempts)
         if self.expired.lids:
             found.append(self.expired)
-        return found
+        return found + self.decision.changes()
 
 
 def agenda(store: Store, now_ms: int, limit: int) -> Agenda:
     """Up to ``limit`` due schedules, and as many waiting launches."""
     db = store.db
     rows = [DueRow(*row) for row in queries.due(db, now_ms, limit)]  # type: ignore[arg-type]  # why: SQL is untyped
-    presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms)
-    decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows))
     queued = [QueuedRow(*row) for row in queries.queued_ready(db, limit)]  # type: ignore[arg-type]  # why: as above
     retries = [RetryRow(*row) for row in queries.retries_due(db, now_ms, limit)]
     attempts, expired = decide_waiting(queued, retries, now_ms)
     for lid in queries.queued_orphans(db, limit):
         _expire(expired, lid, now_ms)
+    presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms)
+    decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows, attempts, expired))
     return Agenda(decision, attempts, expired)
 
 
-def _open_where_it_matters(db: sqlite3.Connection, rows: list[DueRow]) -> dict[int, list[OpenRow]]:
-    """Open launches of the due schedules that have an overlap policy. Most have none."""
+def _open_where_it_matters(
+    db: sqlite3.Connection, rows: list[DueRow], attempts: c.AttemptsStarted, expired: c.LaunchesEnded
+) -> dict[int, list[OpenRow]]:
+    """Open launches of the due schedules that have an overlap policy (most have none), as they will be when what
+    waits has been decided: what starts now waits no longer."""
+    starting, over = set(attempts.lids), set(expired.lids)
     asking = [row.sid for row in rows if row.rule and decode_rule(row.rule).overlap is not Overlap.ALLOW]
     found: dict[int, list[OpenRow]] = {}
     if asking:
         for sid, *rest in queries.open_launches(db, asking):
-            found.setdefault(sid, []).append(OpenRow(*rest))
+            row = OpenRow(*rest)
+            if row.lid in starting:
+                row = row._replace(state=LaunchState.STARTED)
+            if row.lid not in over:
+                found.setdefault(sid, []).append(row)
     return found
 
 

@@ -41,5 +41,6 @@ def _count_starts(metrics: Metrics, plan: Agenda, now_ms: int) -> None:
 
 def _count_skips(metrics: Metrics, plan: Agenda) -> None:
     reasons = Counter(reason.partition(":")[0] for reason in plan.decision.skipped.reasons)
+    reasons.update(reason.partition(":")[0] for reason in plan.decision.missed.reasons)
     for reason, number in reasons.items():
         metrics.skipped.labels(reason).inc(number)

@@ -10,6 +10,13 @@ from typing import NamedTuple
 from tocsin.model.launch import CLOSED_FROM, LaunchState
 
 _OPEN = f"state < {CLOSED_FROM}"
+REVISION_MAY_GO = (
+    "NOT EXISTS (SELECT 1 FROM launch l WHERE l.sid = revision.sid AND l.version = revision.version) AND ("
+    "EXISTS (SELECT 1 FROM schedule s WHERE s.sid = revision.sid) "
+    "OR EXISTS (SELECT 1 FROM revision n WHERE n.sid = revision.sid AND n.version > revision.version) "
+    "OR NOT EXISTS (SELECT 1 FROM launch l WHERE l.sid = revision.sid))"
+)
+"""No launch was started under it; and if the id is deleted, it is not the last that knows the id's number."""
 SCHEDULES_LOOKED_AT = 20_000
 """How many schedules one look for surplus history takes in: the next look goes on from there."""
 
@@ -72,6 +79,13 @@ def retries_due(db: sqlite3.Connection, now_ms: int, limit: int) -> list[tuple[i
     ).fetchall()
 
 
+def to_be_cancelled(db: sqlite3.Connection) -> list[tuple[int, str]]:
+    """Open launches that somebody wants stopped."""
+    return db.execute(
+        f"SELECT lid, cancel FROM launch INDEXED BY launch_open WHERE {_OPEN} AND cancel IS NOT NULL"
+    ).fetchall()
+
+
 class OrderRow(NamedTuple):
     """All that the launcher needs to hand a launch to its target."""
 
@@ -124,16 +138,40 @@ def launched_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
     return max(launched if launched is not None else -1, given_up if given_up is not None else -1)
 
 
-def forgettable(db: sqlite3.Connection, before_ms: int, keep_total: int, limit: int) -> list[int]:
-    """Closed launches that ended before a moment, or that are more than ``keep_total`` back."""
-    (newest,) = db.execute("SELECT max(lid) FROM launch").fetchone()
-    too_many = (newest or 0) - keep_total
+_MAY_GO = (
+    f"l.state >= {CLOSED_FROM} AND (l.kind <> 0 OR NOT EXISTS (SELECT 1 FROM schedule s WHERE s.sid = l.sid) "
+    "OR EXISTS (SELECT 1 FROM launch n WHERE n.sid = l.sid AND n.kind = 0 AND n.instant_s > l.instant_s))"
+)
+"""The newest launch of a schedule always stays: it tells up to which instant everything was decided."""
+
+
+def forgettable(
+    db: sqlite3.Connection, after_lid: int, before_ms: int, keep_total: int, limit: int
+) -> tuple[list[int], int]:
+    """Closed launches that ended before a moment, or that are more than ``keep_total`` back, among the next so
+    many behind ``after_lid``; and where to go on looking the next time (0: from the beginning)."""
+    (newest,) = db.execute("SELECT coalesce(max(lid), 0) FROM launch").fetchone()
+    (upto,) = db.execute(
+        "SELECT max(lid) FROM (SELECT lid FROM launch WHERE lid > ? ORDER BY lid LIMIT ?)", (after_lid, limit)
+    ).fetchone()
+    if upto is None:
+        return [], 0
+    old = "l.lid > ? AND l.lid <= ? AND (l.lid <= ? OR l.ended_ms < ?)"
+    asked = (after_lid, upto, newest - keep_total, before_ms)
+    lids = [lid for (lid,) in db.execute(f"SELECT l.lid FROM launch l WHERE {old} AND {_MAY_GO}", asked)]
+    # Rows are in the order of time: when nothing of a portion is old, nothing behind it is.
+    (any_old,) = db.execute(f"SELECT EXISTS (SELECT 1 FROM launch l WHERE {old})", asked).fetchone()
+    return lids, upto if any_old and upto < newest else 0
+
+
+def has_old_records(db: sqlite3.Connection, before_ms: int) -> bool:
+    """Is there anything but launches that is older than that moment?"""
     found = db.execute(
-        f"SELECT lid FROM launch WHERE state >= {CLOSED_FROM} AND (lid <= ? OR ended_ms < ?) "
-        "AND lid <= (SELECT coalesce(max(lid), 0) FROM (SELECT lid FROM launch ORDER BY lid LIMIT ?)) LIMIT ?",
-        (too_many, before_ms, limit * 4, limit),
-    )
-    return [lid for (lid,) in found]
+        "SELECT EXISTS (SELECT 1 FROM missed WHERE at_ms < :ms) OR EXISTS (SELECT 1 FROM absence WHERE until_ms < :ms) "
+        f"OR EXISTS (SELECT 1 FROM revision WHERE until_ms < :ms AND {REVISION_MAY_GO})",
+        {"ms": before_ms},
+    ).fetchone()
+    return bool(found[0])
 
 
 def surplus(db: sqlite3.Connection, after_sid: int, keep_each: int, limit: int) -> tuple[list[int], int]:
@@ -147,10 +185,11 @@ def surplus(db: sqlite3.Connection, after_sid: int, keep_each: int, limit: int) 
     for sid, count in looked_at:
         if count > keep_each:
             rows = db.execute(
-                "SELECT lid, state FROM launch WHERE sid = ? ORDER BY instant_s DESC LIMIT ? OFFSET ?",
-                (sid, limit, keep_each),
+                f"SELECT l.lid FROM launch l WHERE l.sid = ? AND {_MAY_GO} AND l.lid NOT IN "
+                "(SELECT lid FROM launch WHERE sid = ? ORDER BY instant_s DESC LIMIT ?) LIMIT ?",
+                (sid, sid, keep_each, limit),
             )
-            found.extend(lid for lid, state in rows if state >= CLOSED_FROM)
+            found.extend(lid for (lid,) in rows)
         if len(found) >= limit:
             return found[:limit], sid - 1
     return found, looked_at[-1][0] if len(looked_at) == SCHEDULES_LOOKED_AT else 0

@@ -29,6 +29,8 @@ _LAUNCH = (
 )
 
 
+ROWS_LOOKED_AT = 5_000
+"""So many rows are looked at for one page of a filtered list: nobody else has to wait for longer than that takes."""
 _TROUBLE = {"failed", "in_doubt"}
 
 
@@ -55,7 +57,9 @@ def schedules(
     cursor: str = "",
     limit: int = 100,
 ) -> Page:
-    """In the order of their ids. The cursor is the last id seen."""
+    """In the order of their ids. The cursor is the last id seen; a page may hold less than the limit, or nothing,
+    when much was looked at and little of it was wanted."""
+    looked_at, last = 0, ""
     items: list[ScheduleView] = []
     rows = db.execute(
         _SCHEDULE + "WHERE s.id > ? AND s.id >= ? AND (? IS NULL OR s.enabled = ?) ORDER BY s.id",
@@ -64,12 +68,12 @@ def schedules(
     for row in rows:
         if not row[0].startswith(prefix):
             break
+        if len(items) == limit or looked_at == ROWS_LOOKED_AT:
+            return Page(items, last)
+        looked_at, last = looked_at + 1, row[0]
         view = _schedule_view(row)
-        if labels and any(view.labels.get(key) != value for key, value in labels.items()):
-            continue
-        if len(items) == limit:
-            return Page(items, items[-1].id)
-        items.append(view)
+        if not labels or all(view.labels.get(key) == value for key, value in labels.items()):
+            items.append(view)
     return Page(items, "")
 
 
@@ -180,6 +184,8 @@ class Counts(NamedTuple):
     retrying: int
     in_doubt: int
     failed: int
+    missed: int
+    """Stretches of occurrences that nobody was in office for."""
     next_ms: int | None
 
 
@@ -195,6 +201,7 @@ def counts(db: sqlite3.Connection, since_ms: int) -> Counts:
             (since_ms,),
         ).fetchall()
     )
+    (missed,) = db.execute("SELECT count(*) FROM missed WHERE at_ms >= ?", (since_ms,)).fetchone()
     (next_ms,) = db.execute("SELECT min(at_ms) FROM due").fetchone()
     return Counts(
         held["schedules"],
@@ -203,6 +210,7 @@ def counts(db: sqlite3.Connection, since_ms: int) -> Counts:
         retrying,
         trouble.get(int(LaunchState.IN_DOUBT), 0),
         trouble.get(int(LaunchState.FAILED), 0),
+        missed,
         next_ms,
     )
 

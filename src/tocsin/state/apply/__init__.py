@@ -37,6 +37,7 @@ _HANDLERS: dict[type, _Handler] = {
     c.LaunchesSucceeded: launches.succeeded,
     c.LaunchesEnded: launches.ended,
     c.AttemptsFailed: launches.attempts_failed,
+    c.HandOversWithdrawn: launches.hand_overs_withdrawn,
     c.HistoryForgotten: history.forgotten,
     c.SchedulePut: schedules.put,
     c.ScheduleDeleted: schedules.deleted,

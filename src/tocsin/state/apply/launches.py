@@ -92,6 +92,18 @@ def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
             _close_if_cancelled(context, lid)
 
 
+def hand_overs_withdrawn(context: Context, change: c.HandOversWithdrawn) -> None:
+    """As if the attempt had not begun: it is due at once."""
+    for lid, attempt in zip(change.lids, change.attempts, strict=True):
+        context.db.execute(
+            f"UPDATE launch SET state = {LaunchState.RETRYING:d}, attempt = attempt - 1, retry_at_ms = ?, "
+            f"reason = 'the leader left office before the call' WHERE lid = ? AND attempt = ? "
+            f"AND state = {LaunchState.STARTED:d}",
+            (context.entry.time_ms, lid, attempt),
+        )
+        _close_if_cancelled(context, lid)
+
+
 def requested(context: Context, change: c.LaunchRequested) -> object:
     """Run now. The owner's overlap policy holds for a person too."""
     db, _, entry = context

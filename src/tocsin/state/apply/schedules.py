@@ -1,8 +1,8 @@
 """Definitions come, change and go.
 
 The former version is kept as a revision: open launches go on with it, and ``why`` can tell what was in force.
-An id keeps its number for ever, also when it is deleted and made again: so no occurrence of an id is ever launched
-twice under the same name.
+An id keeps its number as long as anything of it is kept, also when it is deleted and made again: so no occurrence of
+an id is launched twice under the same name.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from tocsin.errors import AlreadyExists, NotFound, Refused, VersionConflict
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.model.rule import Missed, decode_rule, encode_rule
-from tocsin.model.schedule import Schedule
+from tocsin.model.schedule import Schedule, canonical
 from tocsin.state.apply.context import Context
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Schedule).decode
-_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
-"""For telling whether two are the same: to Python ``1`` equals ``true``, to a receiver it may not."""
 
 
 class _Present(NamedTuple):
@@ -123,7 +121,7 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
     nor drops an occurrence."""
     schedule = change.schedule
     former = _decode(present.spec)
-    if _canonical(schedule) == _canonical(former):
+    if canonical(schedule) == canonical(former):
         return present.version
     rule = encode_rule(schedule.rule())
     same_timing = (change.resolved, schedule.timezone, rule, schedule.enabled) == (
@@ -181,14 +179,21 @@ def _check_version(schedule_id: str, present: _Present | None, expect: int | Non
 
 
 def _account_for_overdue(context: Context, present: _Present, reason: str) -> None:
-    """An occurrence whose instant has come, and that was not reached yet (a backlog, jitter, catching up), is
-    recorded as skipped: the new version knows nothing of it."""
+    """Occurrences whose instant has come, and that were not reached yet (a backlog, jitter, catching up), are
+    recorded as skipped, the first as a launch and the rest as a stretch: the new version knows nothing of them."""
     overdue = context.db.execute(
         "SELECT instant_s FROM due WHERE sid = ? AND instant_s * 1000 <= ?",
         (present.sid, context.entry.time_ms),
     ).fetchone()
-    if overdue is not None:
-        _record_skipped(context, present.sid, present.version, overdue[0], reason)
+    if overdue is None:
+        return
+    _record_skipped(context, present.sid, present.version, overdue[0], reason)
+    behind_s, before_s = overdue[0] + 1, context.entry.time_ms // 1000 + 1
+    if behind_s < before_s:
+        context.db.execute(
+            "INSERT OR REPLACE INTO missed VALUES (?, ?, ?, ?, ?, ?)",
+            (present.sid, behind_s, before_s, present.version, context.entry.time_ms, reason),
+        )
 
 
 def _record_skipped(context: Context, sid: int, version: int, instant_s: int, reason: str) -> None:

@@ -42,9 +42,9 @@ both dead, nothing ended               unknown
 Claims are not flushed to disk one by one: a process that dies loses nothing, and after a power cut the
 kernel's boot id has changed, so that a missing claim is doubt and not certainty.
 
-**What a command gets.** The payload as JSON on standard input; ``PATH``, ``LANG``, ``LC_ALL`` and ``TZ`` of
-the service, ``HOME``, ``USER``, ``LOGNAME`` and ``SHELL`` of its user, the target's ``env``, and
-``TOCSIN_LAUNCH``, ``TOCSIN_SCHEDULE``, ``TOCSIN_SCHEDULED_AT``, ``TOCSIN_ATTEMPT``, ``TOCSIN_TERM``. Nothing
+**What a command gets.** The payload as JSON on standard input; a ``PATH`` of the usual places; ``LANG``,
+``LC_ALL`` and ``TZ`` of the service; ``HOME``, ``USER``, ``LOGNAME`` and ``SHELL`` of its user, the target's ``env``,
+and ``TOCSIN_LAUNCH``, ``TOCSIN_SCHEDULE``, ``TOCSIN_SCHEDULED_AT``, ``TOCSIN_ATTEMPT``, ``TOCSIN_TERM``. Nothing
 else of the service's environment, so that its secrets stay with it. The working directory is ``cwd``, else
 ``/``. A process that the command leaves behind goes on, as under any cron, but what it prints after the
 command's end is not kept; a time-out or a cancellation ends the whole process group: SIGTERM, then SIGKILL

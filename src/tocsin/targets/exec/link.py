@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -20,6 +21,8 @@ sys.path.append(sys.argv[1])
 from tocsin.targets.exec.nursery import main
 main(int(sys.argv[2]))
 """
+_LIMIT_AT_BIRTH = resource.getrlimit(resource.RLIMIT_NOFILE)
+"""The service may raise its own limit of open files; its commands are to have what an administrator gave it."""
 _PACKAGES = str(Path(tocsin.__file__).parent.parent)
 _STOP_S = 5.0
 _MESSAGES_MAX = 256
@@ -47,6 +50,7 @@ class Link:
                 stderr=errors,
                 start_new_session=True,
             )
+            resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, _LIMIT_AT_BIRTH)
         self._channel.setblocking(False)
         self._loop.add_reader(self._channel.fileno(), self._listen)
         # The socket does not tell: keepers hold its other end open too.

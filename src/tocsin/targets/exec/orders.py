@@ -13,7 +13,7 @@ from tocsin.model.target import ExecTarget as ExecSpec
 from tocsin.targets.contract import Order
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_OF_THE_SERVICE = ("PATH", "LANG", "LC_ALL", "TZ")
+_OF_THE_SERVICE = ("LANG", "LC_ALL", "TZ")
 
 
 class ExecSettings(msgspec.Struct, frozen=True, kw_only=True):

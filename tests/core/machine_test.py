@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.core.desk import Desk, schedule_of
@@ -181,10 +181,12 @@ class AReplayGivesTheSameState(AgainstTheNaiveModel):
         super().teardown()
 
 
+# A failing history is long, and making it shorter takes minutes: ask for that with TOCSIN_SHRINK=1.
 _settings = settings(
     max_examples=int(os.environ.get("TOCSIN_EXAMPLES", "150")),
     stateful_step_count=25,
     deadline=None,
+    phases=[phase for phase in Phase if phase is not Phase.shrink or "TOCSIN_SHRINK" in os.environ],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 AgainstTheNaiveModel.TestCase.settings = _settings

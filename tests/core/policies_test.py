@@ -629,3 +629,13 @@ def a_schedule_that_cannot_be_read_any_more_holds_nobody_up_and_comes_back(desk:
     desk.db.execute("UPDATE schedule SET zone = 'Europe/Berlin' WHERE id = 'bad'")
     _at(desk, 130)
     assert len(desk.states_of("bad")) >= 1
+
+
+def a_retry_that_falls_due_with_its_replacement_is_not_made(desk: Desk) -> None:
+    _put(desk, overlap="replace", retry={"limit": 3, "backoff": "1m", "jitter": 0})
+    _at(desk, 60)
+    desk.end(_only_flight(desk), FAILED)
+    desk.now_ms = (START + 120) * 1000
+    desk.turns()
+    assert list(desk.states_of("s").values()) == ["cancelled", "started"]
+    assert [flight.order.scheduled_at_s for flight in desk.flights.values()] == [START + 120]

@@ -43,7 +43,15 @@ def agenda(store: Store, now_ms: int, limit: int) -> Agenda:
         _expire(expired, lid, now_ms)
     presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms)
     decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows, attempts, expired))
-    return Agenda(decision, attempts, expired)
+    return Agenda(decision, _without(attempts, set(decision.cancels.lids)), expired)
+
+
+def _without(attempts: c.AttemptsStarted, replaced: set[int]) -> c.AttemptsStarted:
+    """What is replaced in the same breath is not started for it."""
+    if not replaced:
+        return attempts
+    kept = [pair for pair in zip(attempts.lids, attempts.attempts, strict=True) if pair[0] not in replaced]
+    return c.AttemptsStarted([lid for lid, _ in kept], [attempt for _, attempt in kept])
 
 
 def _open_where_it_matters(

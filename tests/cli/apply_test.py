@@ -23,7 +23,8 @@ def documents_are_created_then_unchanged_then_updated(tocsin, folder):
     changed = tocsin("apply", "-f", str(file))
     assert (changed.status, changed.out.splitlines()[1]) == (0, "apply/b updated (version 2)")
     as_json = tocsin("apply", "-f", str(file), "--json").out.splitlines()
-    assert json.loads(as_json[1]) == {"id": "apply/b", "result": "unchanged", "version": 2}
+    expected = {"id": "apply/b", "result": "unchanged", "version": 2, "enabled": True}
+    assert json.loads(as_json[1]) == expected
 
 
 def a_directory_and_standard_input_are_read_too(tocsin, folder):
@@ -96,3 +97,59 @@ def mistakes_are_problem_details_for_a_program(tocsin):
     assert done.status == 1
     assert [problem["status"] for problem in problems] == [400, 400]
     assert "item 2" in problems[1]["detail"]
+
+
+def what_an_operator_paused_stays_paused_unless_the_document_says_otherwise(tocsin):
+    text = "{id: paused/one, cron: '@daily', target: {kind: 'null'}%s}"
+    tocsin("apply", "-f", "-", stdin=text % "")
+    tocsin("pause", "paused/one", "--note", "the bank is down")
+    again = tocsin("apply", "-f", "-", stdin=text % "").out
+    assert again == "paused/one unchanged, still paused\n"
+    assert "paused (the bank is down)" in tocsin("show", "paused/one").out
+    edited = tocsin("apply", "-f", "-", stdin=text % ", timeout: 1m").out
+    assert edited == "paused/one updated (version 3), still paused\n"
+    assert tocsin("show", "paused/one", "--json").json["enabled"] is False
+    resumed = tocsin("apply", "-f", "-", stdin=text % ", timeout: 1m, enabled: true").out
+    assert resumed == "paused/one updated (version 4), resumed\n"
+    assert tocsin("show", "paused/one", "--json").json["enabled"] is True
+
+
+def a_key_that_stands_twice_is_named_with_file_and_line(tocsin, folder):
+    files = {
+        "top.yaml": "id: a\ncron: '@daily'\ntarget: {kind: 'null'}\ncron: '@hourly'\n",
+        "deep.yaml": "- id: a\n  cron: '@daily'\n  target:\n    kind: exec\n    shell: a\n    shell: b\n",
+        "plain.json": '{"id": "a", "cron": "@daily",\n "target": {"kind": "null"}, "id": "b"}',
+    }
+    path = folder(files)
+    for name, told in {
+        "top.yaml": "top.yaml, line 4: the key 'cron' stands in line 2 already",
+        "deep.yaml": "deep.yaml, line 6: the key 'shell' stands in line 5 already",
+        "plain.json": "plain.json, line 2: the key 'id' stands in line 1 already",
+    }.items():
+        done = tocsin("apply", "-f", str(path / name))
+        assert (done.status, done.out) == (1, "")
+        assert told in done.err
+
+
+def a_merged_key_may_be_overridden(tocsin):
+    text = (
+        "- &base {id: merge/a, cron: '@daily', target: {kind: 'null'}, labels: &l {a: b}}\n"
+        "- {<<: *base, id: merge/b, labels: {<<: *l, a: c}}\n"
+    )
+    assert tocsin("apply", "-f", "-", stdin=text).out == "merge/a created\nmerge/b created\n"
+
+
+def the_mistakes_of_all_documents_of_all_files_are_told_at_once(tocsin, folder):
+    good = "{id: all/good, cron: '@daily', target: {kind: 'null'}}\n"
+    path = folder(
+        {
+            "1.yaml": f"{good}---\nid: a\nid: b\n---\n{{id: all/bad, cron: '61 * * * *', target: {{kind: 'null'}}}}",
+            "3.yaml": "{id: all/worse, cron: nonsense, target: {kind: 'null'}}\n---\n[unclosed",
+        }
+    )
+    (path / "2.yaml").write_bytes(b"\xff\xfe")
+    done = tocsin("apply", "-f", str(path))
+    assert (done.status, done.out) == (1, "")
+    for told in ("line 4: the key 'id'", "all/bad", "2.yaml", "all/worse", "3.yaml, line"):
+        assert told in done.err, done.err
+    assert tocsin("list", "all/").out == ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import select
 import subprocess
 import sys
@@ -59,6 +61,33 @@ class Command:
         )
         assert "Traceback" not in done.stderr, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
+
+    def terminal(self, *words: str, columns: int = 80) -> Done:
+        """Before the eyes of a person: stdout is a terminal of so many columns. Colours are taken out."""
+        ours, theirs = pty.openpty()
+        running = subprocess.Popen(
+            [*TOCSIN, *words],
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env={**environment(self.url), "COLUMNS": str(columns), "TERM": "xterm"},
+            text=True,
+        )
+        os.close(theirs)
+        shown = _all_of(ours)
+        _, err = running.communicate(timeout=30)
+        return Done(running.returncode, re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r\n", "\n"), err)
+
+
+def _all_of(terminal: int) -> str:
+    parts = []
+    with open(terminal, "rb", buffering=0) as reader:
+        try:
+            while part := reader.read(65536):
+                parts.append(part)
+        except OSError:
+            pass  # how Linux says that nobody writes to the terminal any more
+    return b"".join(parts).decode()
 
 
 class Serving:

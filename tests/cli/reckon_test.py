@@ -9,14 +9,14 @@ COMMANDS = (
 )
 
 
-def next_shows_the_viewer_s_time_and_the_schedule_s(alone):
+def next_shows_the_viewer_s_time_and_the_schedule_s_each_with_its_weekday(alone):
     done = alone(
         "next", "30 2 * * mon-fri", "--tz", "Europe/Berlin", "--from", "2027-01-01T00:00:00Z", "-n", "2"
     )
     assert done.status == 0
     lines = done.out.splitlines()
-    assert lines[0].startswith("Thu 2026-12-31 20:30:00 EST (2027-01-01 02:30:00 Europe/Berlin)")
-    assert lines[1].startswith("Sun 2027-01-03 20:30:00 EST (2027-01-04 02:30:00 Europe/Berlin)")
+    assert lines[0].startswith("Thu 2026-12-31 20:30:00 EST (Fri 2027-01-01 02:30:00 Europe/Berlin)")
+    assert lines[1].startswith("Sun 2027-01-03 20:30:00 EST (Mon 2027-01-04 02:30:00 Europe/Berlin)")
 
 
 def next_as_json_is_in_utc(alone):

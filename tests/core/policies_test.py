@@ -639,3 +639,12 @@ def a_retry_that_falls_due_with_its_replacement_is_not_made(desk: Desk) -> None:
     desk.turns()
     assert list(desk.states_of("s").values()) == ["cancelled", "started"]
     assert [flight.order.scheduled_at_s for flight in desk.flights.values()] == [START + 120]
+
+
+def an_edit_of_a_paused_schedule_keeps_the_note(desk: Desk) -> None:
+    _put(desk)
+    desk.command(SwitchSchedule("s", enabled=False, note="stocktaking"))
+    _put(desk, enabled=False, description="edited")
+    assert desk.db.execute("SELECT note FROM schedule").fetchone() == ("stocktaking",)
+    _put(desk, enabled=True)
+    assert desk.db.execute("SELECT note FROM schedule").fetchone() == (None,)

@@ -19,7 +19,7 @@ from tocsin.model.answer import SchedulePage, UpcomingView, WhyView
 from tocsin.model.command import DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
 from tocsin.model.launch import LaunchView
 from tocsin.model.rule import encode_rule
-from tocsin.model.schedule import Schedule, ScheduleView, canonical
+from tocsin.model.schedule import Schedule, ScheduleView, is_same
 from tocsin.state import facts, views
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many at most.")]
@@ -52,7 +52,7 @@ async def create_schedule(request: Request[Any, Any, Any], service: Given) -> Re
         await service.replica.propose(PutSchedule(schedule, expect=0))
     except AlreadyExists:
         view = await service.replica.read(views.schedule, schedule.id)
-        if canonical(_definition(view)) != canonical(schedule):
+        if not is_same(_definition(view), schedule):
             raise
         return _answer(view, 200)
     return _answer(await service.replica.read(views.schedule, schedule.id), 201)

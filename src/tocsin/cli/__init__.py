@@ -2,10 +2,13 @@
 
 ``main``      the list of commands, and what ``tocsin`` alone teaches
 ``serve``     runs the service
-``define``    add, apply, rm
+``add``       one schedule, each of its fields an option
+``define``    apply, rm
 ``documents`` what ``apply`` reads: files, documents, errors that say where
+``reading``   YAML, read strictly
 ``operate``   pause, resume, run, cancel
-``look``      list, show, launches, output, why, status
+``look``      list, show, status
+``launches``, ``output``, ``why``: what came of the schedules
 ``reckon``    next, explain: computed here, no service needed
 ``command``   what all commands have in common: options, errors, exit status
 ``present``   tables and times

@@ -25,6 +25,7 @@ Url = Annotated[
     ),
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the schedule.", show_default=False)]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="How many at most; 0: all.")]
 
 REFUSED, UNREACHABLE, INTERRUPTED = 1, 3, 130
 
@@ -103,13 +104,28 @@ def print_json(value: object) -> None:
     print(encoded(value))
 
 
-def pairs(given: list[str] | None, field: str) -> dict[str, str]:
+def say(text: str) -> None:
+    """What we have to say beside the answer."""
+    print(_printable(text), file=sys.stderr, flush=True)
+
+
+def tell_of_more(cursor: str) -> None:
+    if cursor:
+        say("there are more: --limit 0 shows all")
+
+
+def a_person_looks() -> bool:
+    """At a terminal; else it is a file or another program."""
+    return sys.stdout.isatty()
+
+
+def pairs(given: list[str] | None, field: str, sign: str = "=") -> dict[str, str]:
     """``k=v``, several times."""
     found = {}
     for pair in given or ():
-        key, sign, value = pair.partition("=")
-        if not key or not sign:
-            raise InvalidInput(f"{pair!r} is not a pair", field=field, value=pair, allowed="key=value")
+        key, between, value = pair.partition(sign)
+        if not key or not between:
+            raise InvalidInput(f"{pair!r} is not a pair", field=field, value=pair, allowed=f"key{sign}value")
         found[key] = value
     return found
 

@@ -1,6 +1,7 @@
 """What ``apply`` reads: YAML or JSON, several documents a file, several schedules a document.
 
-Everything is read and checked before anything is sent. An error says where: file, document, id and field.
+Everything is read and checked before anything is sent. An error says where: file, document, id and field; and one
+wrong document does not hide what is wrong with the others.
 """
 
 from __future__ import annotations
@@ -8,22 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-import yaml
 
 from tocsin.cli.command import Mistakes
+from tocsin.cli.reading import load_all
 from tocsin.errors import InvalidInput, TocsinError
 from tocsin.model.schedule import Schedule, ScheduleView, convert
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _READ_ONLY = frozenset(ScheduleView.__struct_fields__) - frozenset(Schedule.__struct_fields__)
 """What is read back but cannot be written: passed over, so that `show --json` can be applied again."""
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-_UNQUOTED = ("cannot start any token", "alias", "alphabetic")
-"""What YAML says of a bare ``@daily`` or ``*/5``."""
 
 
 class Document(NamedTuple):
@@ -31,6 +28,8 @@ class Document(NamedTuple):
 
     where: str
     schedule: Schedule
+    mentions_enabled: bool = True
+    """False: whether it is paused is left to those who operate it."""
 
 
 def read_documents(sources: list[str]) -> list[Document]:
@@ -38,11 +37,8 @@ def read_documents(sources: list[str]) -> list[Document]:
     documents: list[Document] = []
     mistakes: list[TocsinError] = []
     for name, text in _texts(sources, mistakes):
-        try:
-            for where, value in _values(name, text):
-                _add(where, value, documents, mistakes)
-        except InvalidInput as unreadable:
-            mistakes.append(unreadable)
+        for where, value in _values(name, text):
+            _add(where, value, documents, mistakes)
     mistakes += _repeated(documents)
     if mistakes:
         raise Mistakes(mistakes)
@@ -59,11 +55,20 @@ def _texts(sources: list[str], mistakes: list[TocsinError]) -> Iterator[tuple[st
             if source == "-":
                 yield "(stdin)", sys.stdin.read()
                 continue
-            for path in _files(Path(source)):
-                yield str(path), path.read_text(encoding="utf-8")
+            paths = _files(Path(source))
         except (OSError, UnicodeDecodeError) as wrong:
-            reason = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
-            mistakes.append(InvalidInput(f"{source}: {reason}", field="file", value=source))
+            mistakes.append(_unreadable(source, wrong))
+            continue
+        for path in paths:
+            try:
+                yield str(path), path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as wrong:
+                mistakes.append(_unreadable(str(path), wrong))
+
+
+def _unreadable(name: str, wrong: OSError | UnicodeDecodeError) -> InvalidInput:
+    reason = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
+    return InvalidInput(f"{name}: {reason}", field="file", value=name)
 
 
 def _files(path: Path) -> list[Path]:
@@ -73,13 +78,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _values(name: str, text: str) -> Iterator[tuple[str, object]]:
-    """The schedules of a file, each with its place."""
-    try:
-        loaded = list(yaml.load_all(text, Loader=_Loader))
-    except yaml.YAMLError as wrong:
-        raise _bad_yaml(name, wrong) from None
-    except (RecursionError, ValueError) as wrong:
-        raise InvalidInput(f"{name}: {wrong}", field="file", value=name) from None
+    """The schedules of a file, each with its place; in the place of what cannot be read, the reason."""
+    loaded = load_all(name, text)
     for number, document in enumerate(loaded, 1):
         where = name if len(loaded) == 1 else f"{name}, document {number}"
         if isinstance(document, dict) and isinstance(document.get("items"), list):
@@ -92,8 +92,12 @@ def _values(name: str, text: str) -> Iterator[tuple[str, object]]:
 
 
 def _add(where: str, value: object, documents: list[Document], mistakes: list[TocsinError]) -> None:
+    if isinstance(value, InvalidInput):
+        mistakes.append(value)
+        return
     try:
-        documents.append(Document(where, _schedule(value)))
+        mentions_enabled = isinstance(value, dict) and "enabled" in value
+        documents.append(Document(where, _schedule(value), mentions_enabled))
     except InvalidInput as wrong:
         id = value.get("id") if isinstance(value, dict) else None
         place = f"{where}, {id}" if isinstance(id, str) else where
@@ -127,7 +131,7 @@ def _schedule(value: object) -> Schedule:
 def _repeated(documents: list[Document]) -> list[TocsinError]:
     seen: dict[str, str] = {}
     found: list[TocsinError] = []
-    for where, schedule in documents:
+    for where, schedule, _ in documents:
         if schedule.id in seen:
             found.append(
                 InvalidInput(
@@ -139,13 +143,3 @@ def _repeated(documents: list[Document]) -> list[TocsinError]:
             )
         seen.setdefault(schedule.id, where)
     return found
-
-
-def _bad_yaml(name: str, wrong: yaml.YAMLError) -> InvalidInput:
-    mark = getattr(wrong, "problem_mark", None)
-    place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-    problem = getattr(wrong, "problem", None) or str(wrong).replace("\n", " ")
-    hint = "put the cron text in quotes" if any(sign in problem for sign in _UNQUOTED) else ""
-    return InvalidInput(
-        f"{name}{place}: {problem}", field="file", value=name, allowed="YAML or JSON", hint=hint
-    )

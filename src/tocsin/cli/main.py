@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import typer
 
-from tocsin.cli import define, look, operate, reckon, serve
+from tocsin.cli import add, define, launches, look, operate, output, reckon, serve, why
 from tocsin.cli.command import Command, Json, print_json
 
 _FIRST_STEPS = """\
@@ -54,7 +54,7 @@ def version(as_json: Json = False) -> None:
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "The service": {"serve": serve.serve, "status": look.status, "version": version},
     "Schedules": {
-        "add": define.add,
+        "add": add.add,
         "apply": define.apply,
         "list": look.list_schedules,
         "show": look.show,
@@ -64,10 +64,10 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Launches": {
         "run": operate.run,
-        "launches": look.launches,
-        "output": look.output,
+        "launches": launches.launches,
+        "output": output.output,
         "cancel": operate.cancel,
-        "why": look.why,
+        "why": why.why,
     },
     "Without a service": {"next": reckon.next_instants, "explain": reckon.explain},
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import REFUSED, Id, Json, Url, ask, print_json
+from tocsin.cli.command import REFUSED, Id, Json, Url, ask, print_json, say
+from tocsin.cli.output import print_output
 from tocsin.errors import NotFound
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def resume(id: Id, url: Url = None, as_json: Json = False) -> None:
         return
     from tocsin.cli.present import away, moment
 
-    print(f"{view.id} goes on; next: {moment(view.next, view.timezone)} {away(view.next)}")
+    when = f"next: {moment(view.next, view.timezone)}, {away(view.next)}" if view.next else "nothing is left"
+    print(f"{view.id} goes on; {when}")
 
 
 def run(
@@ -58,7 +59,7 @@ def run(
 ) -> None:
     """Launch a schedule now, beside its timeline.
 
-    With --wait the exit status is 0 if it succeeded, else 1.
+    With --wait the exit status is 0 if it succeeded, else 1; how it goes is told on stderr.
 
     Example: tocsin run billing/payroll --wait
     """
@@ -67,8 +68,6 @@ def run(
         print_json(view)
     elif not wait:
         print(f"{view.name} {view.state}")
-    elif view.state != "succeeded":
-        print(f"{view.name} {view.state}: {view.reason}", file=sys.stderr)
     if wait and view.state != "succeeded":
         raise typer.Exit(REFUSED)
 
@@ -91,21 +90,45 @@ def cancel(
 
 
 async def _run(client: Client, id: str, wait: bool, as_json: bool) -> LaunchDetail:
-    import asyncio
-
     started = await client.run(id)
+    tells = wait and not as_json
+    if tells:
+        say(started.name)
     view = await client.launch(started.name)
-    while wait and view.state not in _ENDED:
-        await asyncio.sleep(_LOOK_EVERY_S)
-        view = await client.launch(started.name)
-    if wait and not as_json:
+    if wait:
+        view = await _ended(client, view, tells)
+    if tells:
         await _print_output(client, view)
+        say(_how_it_is(view))
     return view
 
 
-async def _print_output(client: Client, view: LaunchDetail) -> None:
-    from tocsin.cli.look import print_output
+async def _ended(client: Client, view: LaunchDetail, tells: bool) -> LaunchDetail:
+    """Wait until it has ended, and tell of each state on the way."""
+    import asyncio
 
+    told = ""
+    while view.state not in _ENDED:
+        now = _how_it_is(view)
+        if tells and now != told:
+            say(now)
+        told = now
+        await asyncio.sleep(_LOOK_EVERY_S)
+        view = await client.launch(view.name)
+    return view
+
+
+def _how_it_is(view: LaunchDetail) -> str:
+    """``retrying: exit status 1, again at 12:00:03 (attempt 2)``."""
+    from tocsin.cli.present import short_moment
+
+    again = f"again at {short_moment(view.retry_at)}" if view.state == "retrying" and view.retry_at else ""
+    remarks = ", ".join(filter(None, (view.reason, again)))
+    attempt = f" (attempt {view.attempt})" if view.attempt > 1 and "attempt" not in view.reason else ""
+    return view.state + (f": {remarks}" if remarks else "") + attempt
+
+
+async def _print_output(client: Client, view: LaunchDetail) -> None:
     try:
         print_output(await client.output(view.name))
     except NotFound:

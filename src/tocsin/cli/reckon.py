@@ -101,4 +101,4 @@ def _line(instant: datetime, zone: str) -> str:
     """In the viewer's zone, in the schedule's if that differs, and how far away."""
     from tocsin.cli.present import away, moment
 
-    return f"{instant.astimezone():%a} {moment(instant, zone)}  {away(instant)}"
+    return f"{moment(instant, zone, weekday=True)}  {away(instant)}"

@@ -102,8 +102,12 @@ class ScheduleView(Schedule, frozen=True, kw_only=True, omit_defaults=False, for
     note: str = ""
 
 
-canonical = msgspec.msgpack.Encoder(order="deterministic").encode
-"""For telling whether two schedules are the same: to Python ``1`` equals ``true``, to a receiver it may not."""
+_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def is_same(one: Schedule, other: Schedule) -> bool:
+    """Do two schedules say the same? To Python ``1`` equals ``true``; to whoever gets the payload it may not."""
+    return one == other and _canonical(one.payload) == _canonical(other.payload)
 
 
 def decode(raw: bytes) -> Schedule:

@@ -15,7 +15,7 @@ from tocsin.errors import AlreadyExists, NotFound, Refused, VersionConflict
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.model.rule import Missed, decode_rule, encode_rule
-from tocsin.model.schedule import Schedule, canonical
+from tocsin.model.schedule import Schedule, is_same
 from tocsin.state.apply.context import Context
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -121,7 +121,7 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
     nor drops an occurrence."""
     schedule = change.schedule
     former = _decode(present.spec)
-    if canonical(schedule) == canonical(former):
+    if is_same(schedule, former):
         return present.version
     rule = encode_rule(schedule.rule())
     same_timing = (change.resolved, schedule.timezone, rule, schedule.enabled) == (
@@ -135,7 +135,7 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
     _keep_revision(context, schedule.id, present, "edited", change.actor)
     context.db.execute(
         "UPDATE schedule SET version = version + 1, enabled = ?, resolved = ?, zone = ?, rule = ?, since_ms = ?, "
-        "spec = ?, note = NULL WHERE sid = ?",
+        "spec = ?, note = CASE WHEN ? THEN NULL ELSE note END WHERE sid = ?",
         (
             int(schedule.enabled),
             change.resolved,
@@ -143,6 +143,7 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
             rule,
             context.entry.time_ms,
             _encode(schedule),
+            int(schedule.enabled),
             present.sid,
         ),
     )

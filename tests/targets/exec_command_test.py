@@ -42,12 +42,12 @@ def _end_of(place: Path, order: Order) -> tuple[Outcome, Output]:
 def the_environment_is_clean_and_names_the_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_SECRET", "do not leak")
     monkeypatch.setenv("TZ", "Europe/Berlin")
+    monkeypatch.setenv("PATH", f"/somewhere/of/the/operator:{os.environ['PATH']}")
     order = order_for(ExecSpec(argv=("env",), env={"OWN": "1", "TOCSIN_TERM": "forged"}))
     _, output = _end_of(tmp_path, order)
     env = dict(line.split("=", 1) for line in output.head.decode().splitlines())
     me = pwd.getpwuid(os.geteuid())
-    path = env.pop("PATH")
-    assert path == os.environ["PATH"]
+    assert env.pop("PATH") == "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     env.pop("LANG", None)
     env.pop("LC_ALL", None)
     assert env == {

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -172,6 +173,17 @@ def without_its_secret_a_call_is_never_made(reference: str) -> None:
     _run(test)
 
 
+def a_secret_that_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    async def test() -> None:
+        outcome = await _call("http://127.0.0.1:1/", secret=f"file:{tmp_path}/pipe")
+        assert outcome.verdict is Verdict.NOT_STARTED
+        assert "not a regular file" in outcome.reason
+
+    _run(test)
+
+
 @pytest.mark.parametrize(
     ("status", "verdict", "permanent"),
     [
@@ -185,6 +197,8 @@ def without_its_secret_a_call_is_never_made(reference: str) -> None:
         (425, Verdict.FAILED, False),
         (429, Verdict.FAILED, False),
         (500, Verdict.FAILED, False),
+        (502, Verdict.UNKNOWN, False),
+        (504, Verdict.UNKNOWN, False),
         (503, Verdict.FAILED, False),
     ],
 )

@@ -1,0 +1,77 @@
+"""A service that has run out of file descriptors: it takes nobody for dead, and nobody has to wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.targets.exec_support import run, shell
+
+from tocsin.targets.contract import Outcome, Verdict
+from tocsin.targets.exec.processes import boot_id, identity, lives
+from tocsin.targets.exec.target import ExecTarget
+
+
+@contextmanager
+def _no_descriptors() -> Iterator[None]:
+    """Not one more file can be opened."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    in_use = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+    resource.setrlimit(resource.RLIMIT_NOFILE, (in_use, hard))
+    taken = []
+    try:
+        while True:
+            taken.append(os.dup(0))
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def a_living_process_is_not_taken_for_dead() -> None:
+    boot = boot_id()
+    me = identity(boot, os.getpid())
+    assert me is not None
+    with _no_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        lives(me, boot)
+    assert lives(me, boot)
+
+
+def the_loop_goes_on_and_the_end_is_still_learnt(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+
+    async def test() -> None:
+        target = ExecTarget(tmp_path / "exec")
+        await target.start()
+        order = shell(f"read line < {gate}; exit 3")
+        assert (await target.launch(order)).verdict is Verdict.ACCEPTED
+        # A second instance knows nothing from messages: it has to look, and cannot.
+        stranger = ExecTarget(tmp_path / "exec")
+        await stranger.start()
+        with _no_descriptors():
+            watching = asyncio.create_task(stranger.watch(order))
+            turns = 0
+            for _ in range(50):
+                await asyncio.sleep(0)
+                turns += 1
+            assert turns == 50, "the loop stood still"
+            assert not watching.done()
+        opened = await asyncio.to_thread(os.open, gate, os.O_WRONLY)
+        os.write(opened, b"go\n")
+        os.close(opened)
+        outcome: Outcome = await asyncio.wait_for(watching, 20)
+        assert (outcome.verdict, outcome.exit_code) == (Verdict.FAILED, 3)
+        await stranger.stop()
+        await target.stop()
+
+    run(test)

@@ -108,6 +108,9 @@ def a_clock_put_back_before_the_start_is_no_absence(tmp_path: Path) -> None:
 
     async def work(replica: Replica) -> None:
         clock.offset_ms -= 3_600_000
+        never = asyncio.Event()
+        while replica.meta.present_since_ms > clock.wall_ms():
+            await clock.wait(never, 0.02)
         await replica.propose(_put("s", cron="* * * * * *", missed="skip"))
         found = await _until(replica, {"succeeded", "skipped"}, 3)
         assert {view.state for view in found} == {"succeeded"}

@@ -2,6 +2,7 @@
 
 ``office``       who leads: on one machine the holder of a file lock
 ``recovery``     from snapshot and journal to a state that is up to date
+``wishes``       callers' commands wait for their entry, and get an answer
 ``prepare``      a caller's command becomes a change
 ``proposer``     changes become one durable entry, and are applied
 ``scheduler``    what is due, asked of the state

@@ -11,12 +11,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-import msgspec
 import structlog
 
 from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
-from tocsin.errors import JournalError, Stopping, TocsinError
+from tocsin.errors import JournalError, Stopping
 from tocsin.model import change as c
 from tocsin.model.command import Command
 from tocsin.model.launch import LaunchState
@@ -27,9 +26,9 @@ from tocsin.replica.flight import flight_of_row, flights_of_starts
 from tocsin.replica.launcher import Launcher, Reports
 from tocsin.replica.office import Office
 from tocsin.replica.outcomes import changes_of
-from tocsin.replica.prepare import prepare
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.scheduler import Agenda, agenda
+from tocsin.replica.wishes import Wish, Wishes, prepared, settle
 from tocsin.state import queries
 from tocsin.state.store import Store
 
@@ -40,8 +39,6 @@ CALLS_OUTSTANDING_MAX = 2_000
 BATCHED_OUTSTANDING_MAX = 20_000
 """Nothing new is started while so many calls wait for an answer: a herd must not fill the memory, and what has not
 been called when the process is killed is doubt for a target that cannot look up."""
-COMMANDS_AT_ONCE = 2_000
-COMMAND_BYTES_AT_ONCE = 512 * 1024
 HEARTBEAT_S = 1.0
 ABSENCE_MS = 5_000
 """A turn that comes so much later than planned means that nobody was able to act: suspend, stall, a clock's step."""
@@ -64,14 +61,6 @@ class Tick(NamedTuple):
     def __str__(self) -> str:
         parts = [f"{count} {word}" for word, count in zip(self._fields[:4], self[:4], strict=True) if count]
         return ", ".join(parts) or "nothing to do"
-
-
-class _Wish(NamedTuple):
-    """A command that waits for its entry."""
-
-    command: Command
-    answer: asyncio.Future[Any]
-    size: int
 
 
 class Leader:
@@ -101,7 +90,7 @@ class Leader:
         self._retention = retention
         self._on_state = on_state
         self._wake = wake
-        self._wishes: list[_Wish] = []
+        self._wishes = Wishes(wake.set)
         self._stopping = False
         self._term = 0
         self._alive_ms = 0
@@ -113,12 +102,7 @@ class Leader:
 
     async def propose(self, command: Command) -> Any:
         """Carry out a command. Returns when it is durable and applied; raises if it was refused."""
-        if self._stopping:
-            raise Stopping("the service is stopping", hint="try again in a moment")
-        answer = asyncio.get_running_loop().create_future()
-        self._wishes.append(_Wish(command, answer, len(msgspec.msgpack.encode(command))))
-        self._wake.set()
-        return await answer
+        return await self._wishes.make(command)
 
     def stop(self) -> None:
         self._stopping = self._proposer.stopping = True
@@ -127,10 +111,10 @@ class Leader:
     # Its life
 
     async def run(self) -> None:
-        await self._take_office()
-        await self._conclude_open_launches()
-        self.ready.set()
         try:
+            await self._take_office()
+            await self._conclude_open_launches()
+            self.ready.set()
             while not self._stopping:
                 tick = await self.turn()
                 if not tick.more:
@@ -138,6 +122,8 @@ class Leader:
             await self._resign()
         except Stopping as unfinished:
             log.warning("stopped with an entry that is not applied yet", reason=str(unfinished))
+        finally:
+            self._wishes.close()
 
     async def turn(self) -> Tick:
         """One turn of the loop."""
@@ -148,8 +134,7 @@ class Leader:
         for id, reason in plan.decision.unreadable.items():
             log.error("a schedule cannot be read on this machine", schedule=id, reason=reason)
         reports = self._launcher.take()
-        wishes = self._take_wishes()
-        commands, wishes = await self._on_state(self._prepare, wishes, now_ms)
+        commands, wishes = await self._on_state(prepared, self._store.db, self._wishes.take(), now_ms)
         forgotten = await self._forgettable(now_ms)
         outcomes = changes_of(reports, self._launcher.targets, now_ms)
         changes = [*plan.changes(), *forgotten, *outcomes, *commands]
@@ -161,7 +146,8 @@ class Leader:
             except JournalError as refused:
                 return await self._not_written(refused, reports, wishes)
             await self._act(plan, changes, results, now_ms)
-            self._answer(wishes, results[len(changes) - len(commands) :])
+            for wish, result in zip(wishes, results[len(changes) - len(commands) :], strict=True):
+                settle(wish.answer, result)
             tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
         self._alive_ms = now_ms
         return await self._summary(plan, reports, wishes)
@@ -237,13 +223,13 @@ class Leader:
             for lid, reason in await self._on_state(queries.to_be_cancelled, self._store.db):
                 self._launcher.cancel(lid, reason)
 
-    async def _not_written(self, refused: JournalError, reports: Reports, wishes: list[_Wish]) -> Tick:
+    async def _not_written(self, refused: JournalError, reports: Reports, wishes: list[Wish]) -> Tick:
         """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
         if not refused.retryable:
             raise refused
         self._launcher.give_back(reports)
         for wish in wishes:
-            _settle(wish.answer, refused)
+            settle(wish.answer, refused)
         log.error("nothing can be written down, so nothing is launched", reason=str(refused))
         await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
         return Tick(more=not self._stopping)
@@ -252,14 +238,13 @@ class Leader:
         """Write down what is known, and let somebody else take over at once."""
         await self._launcher.drain(grace_s=10.0)
         now_ms = self._clock.wall_ms()
-        reports = self._launcher.take()
-        changes = [*changes_of(reports, self._launcher.targets, now_ms), c.Resigned()]
         try:
-            await self._proposer.commit(changes, self._term, now_ms)
+            while self._launcher.pending:
+                outcomes = changes_of(self._launcher.take(), self._launcher.targets, now_ms)
+                await self._proposer.commit(outcomes, self._term, now_ms)
+            await self._proposer.commit([c.Resigned()], self._term, now_ms)
         except JournalError as refused:
             log.warning("left office without a word", reason=str(refused))
-        for wish in self._wishes:
-            _settle(wish.answer, Stopping("the service is stopping", hint="try again in a moment"))
 
     # Small steps
 
@@ -268,35 +253,6 @@ class Leader:
         if launcher.calls >= CALLS_OUTSTANDING_MAX or launcher.calls_in_batches >= BATCHED_OUTSTANDING_MAX:
             return 0
         return DUE_AT_ONCE
-
-    def _take_wishes(self) -> list[_Wish]:
-        """As many as fit into one entry, in the order they came. A second one for the same schedule has to wait:
-        it is to be prepared on the state that the first leaves behind."""
-        size = count = 0
-        named: set[str] = set()
-        for wish in self._wishes[:COMMANDS_AT_ONCE]:
-            size += wish.size
-            if (count and size > COMMAND_BYTES_AT_ONCE) or wish.command.about in named:
-                break
-            named.add(wish.command.about)
-            count += 1
-        taken, self._wishes = self._wishes[:count], self._wishes[count:]
-        return taken
-
-    def _prepare(self, wishes: list[_Wish], now_ms: int) -> tuple[list[c.Change], list[_Wish]]:
-        """The changes, and the wishes they are for. A wish that cannot be one is answered here and now."""
-        changes, prepared = [], []
-        for wish in wishes:
-            try:
-                changes.append(prepare(self._store.db, wish.command, now_ms))
-                prepared.append(wish)
-            except TocsinError as wrong:
-                wish.answer.get_loop().call_soon_threadsafe(_settle, wish.answer, wrong)
-        return changes, prepared
-
-    def _answer(self, wishes: list[_Wish], results: list[Any]) -> None:
-        for wish, result in zip(wishes, results, strict=True):
-            _settle(wish.answer, result)
 
     async def _forgettable(self, now_ms: int) -> list[c.Change]:
         """Now and then, what history is to be forgotten."""
@@ -319,7 +275,7 @@ class Leader:
             return [c.HistoryForgotten(lids, before_ms)]
         return []
 
-    async def _summary(self, plan: Agenda, reports: Reports, wishes: list[_Wish]) -> Tick:
+    async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish]) -> Tick:
         next_ms: int | None = await self._on_state(queries.next_wake_ms, self._store.db)
         decided = len(plan.decision.sids) + len(plan.attempts.lids)
         overdue = next_ms is not None and next_ms <= self._clock.wall_ms() and self._capacity() > 0
@@ -340,12 +296,3 @@ class Leader:
             seconds = min(seconds, max(0.0, (next_ms - self._clock.wall_ms()) / 1000))
         await self._clock.wait(self._wake, seconds)
         self._wake.clear()
-
-
-def _settle(answer: asyncio.Future[Any], result: object) -> None:
-    if answer.done():
-        return
-    if isinstance(result, TocsinError):
-        answer.set_exception(result)
-    else:
-        answer.set_result(result)

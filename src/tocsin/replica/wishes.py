@@ -1,0 +1,97 @@
+"""Callers' commands on their way into an entry. Whoever asked gets an answer, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tocsin.errors import Stopping, TocsinError
+from tocsin.model.change import Change
+from tocsin.model.command import Command
+from tocsin.replica.prepare import prepare
+
+COMMANDS_AT_ONCE = 2_000
+COMMAND_BYTES_AT_ONCE = 512 * 1024
+
+
+class Wish(NamedTuple):
+    """A command, and where its answer goes."""
+
+    command: Command
+    answer: asyncio.Future[Any]
+    size: int
+
+
+class Wishes:
+    """The queue. ``wake`` tells the leader that there is something in it."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._waiting: list[Wish] = []
+        self._unanswered: set[asyncio.Future[Any]] = set()
+        self._closed = False
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    async def make(self, command: Command) -> Any:
+        """Returns when the command is durable and applied; raises if it was refused."""
+        if self._closed:
+            raise _stopping()
+        answer = asyncio.get_running_loop().create_future()
+        self._unanswered.add(answer)
+        answer.add_done_callback(self._unanswered.discard)
+        self._waiting.append(Wish(command, answer, len(msgspec.msgpack.encode(command))))
+        self._wake()
+        return await answer
+
+    def take(self) -> list[Wish]:
+        """As many as fit into one entry, in the order they came. A second one about the same has to wait: it is to
+        be prepared on the state that the first leaves behind."""
+        size = count = 0
+        named: set[str] = set()
+        for wish in self._waiting[:COMMANDS_AT_ONCE]:
+            size += wish.size
+            if (count and size > COMMAND_BYTES_AT_ONCE) or wish.command.about in named:
+                break
+            named.add(wish.command.about)
+            count += 1
+        taken, self._waiting = self._waiting[:count], self._waiting[count:]
+        return taken
+
+    def close(self) -> None:
+        """No more wishes, and an answer for each that is left: nobody waits for ever."""
+        self._closed = True
+        for answer in list(self._unanswered):
+            settle(answer, _stopping())
+
+
+def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> tuple[list[Change], list[Wish]]:
+    """The changes, and the wishes they are for. A wish that cannot be one is answered here and now. Runs on the
+    state's thread."""
+    changes, kept = [], []
+    for wish in wishes:
+        try:
+            changes.append(prepare(db, wish.command, now_ms))
+            kept.append(wish)
+        except TocsinError as wrong:
+            wish.answer.get_loop().call_soon_threadsafe(settle, wish.answer, wrong)
+    return changes, kept
+
+
+def settle(answer: asyncio.Future[Any], result: object) -> None:
+    """An error of ours is raised to whoever asked."""
+    if answer.done():
+        return
+    if isinstance(result, TocsinError):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)
+
+
+def _stopping() -> Stopping:
+    return Stopping("the service is stopping", hint="try again in a moment")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 from pathlib import Path
 
 from bench import cron_speed, exec_speed, herd
@@ -23,6 +24,8 @@ def main() -> None:
     }
     if asked.json:
         asked.json.write_text(json.dumps(results, indent=2))
+    if not results["cron"]["good"]:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,9 @@ class Naive:
                 line.outcomes[instant] = "skipped"
             else:
                 line.outcomes[instant] = self._verdict(line, schedule, instant)
-                self._start_queued(line)
+                if schedule.overlap != "replace":  # what a newer one replaces at this very moment never starts
+                    self._start_queued(line)
+        self._start_queued(line)
 
     def _verdict(self, line: Timeline, schedule: Schedule, instant: int) -> str:
         if schedule.deadline and self.now - instant > parse_duration(schedule.deadline, field=""):

@@ -154,8 +154,8 @@ def _print_table(title: str, table: Table, means: dict[str, float]) -> None:
 def report(quick: bool = False) -> dict[str, object]:
     result = run(quick=quick)
     for measure, title in (("successive", "successive next"), ("parse", "parse + one next")):
-        _print_table(title, result[measure], result[f"{measure}_mean"])  # type: ignore[arg-type]
-    successive, parse = result["successive_mean"]["cronsim"], result["parse_mean"]["cronsim"]  # type: ignore[index]
+        _print_table(title, result[measure], result[f"{measure}_mean"])
+    successive, parse = result["successive_mean"]["cronsim"], result["parse_mean"]["cronsim"]
     result["good"] = good = successive >= SUCCESSIVE_MIN and parse >= PARSE_MIN
     print(
         f"\n{'ok' if good else 'TOO SLOW'}: successive {successive:.1f}x cronsim (minimum {SUCCESSIVE_MIN}), "

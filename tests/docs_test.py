@@ -32,7 +32,7 @@ def _tocsin_lines() -> list[str]:
 @pytest.mark.parametrize("line", _tocsin_lines())
 def each_command_in_the_readme_can_be_typed(line: str) -> None:
     name, *words = shlex.split(line)[1:]
-    command = COMMANDS.commands[name]  # type: ignore[attr-defined]  # why: typer's type for it is wider
+    command = COMMANDS.commands[name]
     command.make_context(name, words, resilient_parsing=False)
 
 
@@ -68,20 +68,20 @@ def _settings() -> dict[str, str | None]:
     for node, behind in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             is_text = isinstance(behind, ast.Expr) and isinstance(behind.value, ast.Constant)
-            found[node.target.id] = str(behind.value.value) if is_text else None  # type: ignore[union-attr]
+            found[node.target.id] = str(behind.value.value) if is_text else None
     return found
 
 
 @pytest.mark.parametrize("name", _settings())
 def each_setting_is_documented_and_can_be_given(name: str) -> None:
     assert _settings()[name], "say behind the setting what it is for"
-    options = {option for parameter in COMMANDS.commands["serve"].params for option in parameter.opts}  # type: ignore[attr-defined]
+    options = {option for parameter in COMMANDS.commands["serve"].params for option in parameter.opts}
     assert "--" + name.replace("_", "-") in options
 
 
 @pytest.mark.parametrize("name", _settings())
 def each_setting_shows_its_true_default(name: str) -> None:
-    (option,) = [found for found in COMMANDS.commands["serve"].params if found.name == name]  # type: ignore[attr-defined]
+    (option,) = [found for found in COMMANDS.commands["serve"].params if found.name == name]
     default = getattr(config.Settings(), name)
     if default != "":
         assert str(option.show_default) == str(default)

@@ -110,7 +110,7 @@ class Desk:
         flight = self.flights.pop(lid)
         (flight.cancel,) = self.db.execute("SELECT cancel FROM launch WHERE lid = ?", (lid,)).fetchone()
         targets = {kind: _Receiver() for kind in ("null", "exec", "http")}
-        self.commit(*changes_of(Reports({}, [(flight, outcome)]), targets, self.now_ms))  # type: ignore[arg-type]
+        self.commit(*changes_of(Reports({}, [(flight, outcome)]), targets, self.now_ms))
 
     def launches(self) -> list[tuple[str, int, int, int]]:
         """(schedule, instant, kind, state) of every launch recorded."""

@@ -122,6 +122,7 @@ class AgainstTheNaiveModel(RuleBasedStateMachine):
 
     def _decide(self) -> None:
         self.desk.turns()
+        self._note_retries()
         self.naive.decide()
         self._note_retries()
 

@@ -49,7 +49,7 @@ class Naive:
             return
         self._give_up_overdue(line)
         keeps_text = line.schedule is not None and line.schedule.cron == schedule.cron
-        if not keeps_text or line.schedule.timezone != schedule.timezone:  # type: ignore[union-attr]
+        if not keeps_text or line.schedule.timezone != schedule.timezone:
             line.expression = Expression.parse(resolved, timezone=schedule.timezone)
         line.schedule = schedule
         line.decided_upto = max([self.now, *line.outcomes])
@@ -99,7 +99,9 @@ class Naive:
                 line.outcomes[instant] = "skipped"
             else:
                 line.outcomes[instant] = self._verdict(line, schedule, instant)
-                if schedule.overlap != "replace":  # what a newer one replaces at this very moment never starts
+                if (
+                    schedule.overlap != "replace"
+                ):  # what a newer one replaces at this very moment never starts
                     self._start_queued(line)
         self._start_queued(line)
 

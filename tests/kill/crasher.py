@@ -48,7 +48,7 @@ def _arm(point: str) -> None:
         return
     where, kinds, when = POINTS[point]
     if where == "hand_over":
-        Launcher.hand_over = _die  # type: ignore[method-assign]
+        Launcher.hand_over = _die
         return
     original = SqliteJournal.append
 
@@ -60,7 +60,7 @@ def _arm(point: str) -> None:
         if is_it:
             _die()
 
-    SqliteJournal.append = append  # type: ignore[method-assign]
+    SqliteJournal.append = append
 
 
 def _arm_conclusion() -> None:

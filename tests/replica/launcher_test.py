@@ -21,7 +21,7 @@ def _launcher(tmp_path: Path) -> Launcher:
 
 def _flight(number: int) -> Flight:
     order = Order(f"s-{number}", "s", number, 1, 1, 0, NullSpec())
-    return Flight(number, order, spec=None)  # type: ignore[arg-type]  # why: nobody looks at the policies here
+    return Flight(number, order, spec=None)
 
 
 def _taken(launcher: Launcher) -> list[list[int]]:

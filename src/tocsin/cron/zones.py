@@ -150,7 +150,7 @@ def tzdata_version() -> str:
 
 def _packaged_version() -> str:
     # Imported late: it is needed only where the system has no zones.
-    import tzdata  # type: ignore[import-untyped]
+    import tzdata  # type: ignore[import-untyped]  # why: the package has no types
 
     return str(tzdata.IANA_VERSION)
 

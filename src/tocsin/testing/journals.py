@@ -1,12 +1,16 @@
 """The suite that every journal engine passes.
 
-Subclass ``JournalConformance``, say how to make one, and let pytest collect it::
+Subclass ``JournalConformance`` and say how to make one::
 
-    class ClaimsOfMyJournal(JournalConformance):
+    class MyConformance(JournalConformance):
         async def make(self, folder):            # a new handle on the same journal each time
             return MyJournal(folder)
 
-Each claim is a coroutine; ``run`` is the pytest test that walks through all of them with a fresh journal each.
+    @pytest.mark.parametrize("claim", MyConformance.claims())
+    def my_journal_keeps_the_contract(claim, tmp_path):
+        MyConformance().check(claim, tmp_path)
+
+Each claim is a coroutine. Parametrize a test over ``claims()`` and ``check`` each: it gets a fresh journal.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import asyncio
 import contextlib
 import inspect
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -24,12 +29,12 @@ from tocsin.journal.contract import Bounds, Journal, Record, settle
 _PATIENCE_S = 10
 
 
-class JournalConformance:
+class JournalConformance(ABC):
     """What ``journal.contract`` promises, as claims."""
 
+    @abstractmethod
     async def make(self, folder: Path) -> Journal:
         """A handle on the journal of this folder. Called again, it is another handle on the same journal."""
-        raise NotImplementedError("say how to make a journal")  # why: the one method an engine's test brings
 
     @classmethod
     def claims(cls) -> list[str]:

@@ -12,6 +12,7 @@ A claim that does not apply, because the harness has no order of that sort, pass
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
@@ -25,7 +26,7 @@ _LONG_S = 20.0
 """No claim takes this long unless something hangs."""
 
 
-class Harness:
+class Harness(ABC):
     """A target, what to order from it, and how to see what its receiver did."""
 
     target: Target
@@ -41,17 +42,17 @@ class Harness:
     times_out_as: Verdict = Verdict.UNKNOWN
     """FAILED only for a target that itself ends, for certain, what takes too long."""
 
+    @abstractmethod
     async def another(self) -> Target:
         """A second target over the same receiver, as after a restart; started."""
-        raise NotImplementedError
 
+    @abstractmethod
     def effects(self, name: str) -> int:
         """How often the receiver acted on that name."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def until_lasting(self) -> None:
         """Wait until the receiver is at work on an order that lasts."""
-        raise NotImplementedError
 
 
 def order_for(spec: TargetSpec, name: str = "suite/one-1700000000", **changes: Any) -> Order:

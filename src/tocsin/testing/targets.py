@@ -50,9 +50,8 @@ class Harness(ABC):
     def effects(self, name: str) -> int:
         """How often the receiver acted on that name."""
 
-    @abstractmethod
     async def until_lasting(self) -> None:
-        """Wait until the receiver is at work on an order that lasts."""
+        """Wait until the receiver is at work on an order that lasts. Not asked for without ``lasts``."""
 
 
 def order_for(spec: TargetSpec, name: str = "suite/one-1700000000", **changes: Any) -> Order:

@@ -52,6 +52,7 @@ class Harness(ABC):
 
     async def until_lasting(self) -> None:
         """Wait until the receiver is at work on an order that lasts. Not asked for without ``lasts``."""
+        raise AssertionError("a harness that has an order that lasts must say how to wait for it")
 
 
 def order_for(spec: TargetSpec, name: str = "suite/one-1700000000", **changes: Any) -> Order:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tocsin.journal import codec
 from tocsin.model import change as c
-from tocsin.model.command import Command
+from tocsin.model.command import Command, PutSchedule
 from tocsin.model.entry import Entry
 from tocsin.model.schedule import Schedule, convert
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
@@ -21,7 +21,7 @@ from tocsin.replica.scheduler import Agenda, agenda
 from tocsin.state import queries
 from tocsin.state.apply import apply
 from tocsin.state.store import Store
-from tocsin.targets.contract import Outcome
+from tocsin.targets.contract import Outcome, Verdict
 from tocsin.targets.null import NullTarget
 
 
@@ -134,3 +134,22 @@ class Desk:
 def schedule_of(**fields: Any) -> Schedule:
     """A checked schedule with a target that does nothing."""
     return convert({"id": "s", "cron": "@every 60s", "target": {"kind": "null"}, **fields})
+
+
+START = 1_700_000_000  # 2023-11-14T22:13:20Z
+FAILED = Outcome(Verdict.FAILED, reason="exit status 1", exit_code=1)
+
+
+def put(desk: Desk, **fields: Any) -> None:
+    desk.command(PutSchedule(schedule_of(**fields)))
+
+
+def at(desk: Desk, second: int) -> None:
+    """So many seconds after the start, with everything decided that is due by then."""
+    desk.now_ms = (START + second) * 1000
+    desk.turns()
+
+
+def only_flight(desk: Desk) -> int:
+    (lid,) = desk.flights
+    return lid

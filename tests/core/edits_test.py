@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.core.desk import Desk, schedule_of
+from tests.core.desk import FAILED, START, Desk, at, only_flight, put, schedule_of
 
 from tocsin.errors import AlreadyExists, NotFound, Refused, VersionConflict
 from tocsin.model.command import CancelLaunch, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
-from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
-
-START = 1_700_000_000  # 2023-11-14T22:13:20Z
-FAILED = Outcome(Verdict.FAILED, reason="exit status 1", exit_code=1)
+from tocsin.targets.contract import SUCCEEDED
 
 
 @pytest.fixture
@@ -22,63 +19,49 @@ def desk() -> Iterator[Desk]:
     desk.close()
 
 
-def _put(desk: Desk, **fields: object) -> None:
-    desk.command(PutSchedule(schedule_of(**fields)))
-
-
-def _at(desk: Desk, second: int) -> None:
-    desk.now_ms = (START + second) * 1000
-    desk.turns()
-
-
-def _only_flight(desk: Desk) -> int:
-    (lid,) = desk.flights
-    return lid
-
-
 def a_past_moment_is_launched_at_once_by_default(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START - 3600}")
+    put(desk, cron=f"@at {START - 3600}")
     desk.turns()
     assert desk.states_of("s") == {START - 3600: "started"}
 
 
 def a_past_moment_is_skipped_if_the_policy_says_so(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START - 3600}", missed="skip")
+    put(desk, cron=f"@at {START - 3600}", missed="skip")
     desk.turns()
     assert desk.states_of("s") == {START - 3600: "skipped"}
 
 
 def a_paused_schedule_has_no_occurrences_and_resumes_after_now(desk: Desk) -> None:
-    _put(desk, missed="all")
+    put(desk, missed="all")
     desk.command(SwitchSchedule("s", enabled=False, note="holiday"))
-    _at(desk, 600)
+    at(desk, 600)
     assert desk.states_of("s") == {}
     desk.command(SwitchSchedule("s", enabled=True))
-    _at(desk, 660)
+    at(desk, 660)
     assert desk.states_of("s") == {START + 660: "started"}
 
 
 def an_edit_of_the_timing_voids_what_was_planned(desk: Desk) -> None:
-    _put(desk)
-    _put(desk, cron="@every 1h")
-    _at(desk, 120)
+    put(desk)
+    put(desk, cron="@every 1h")
+    at(desk, 120)
     assert desk.states_of("s") == {}
 
 
 def an_edit_while_an_occurrence_is_overdue_accounts_for_it(desk: Desk) -> None:
-    _put(desk)
+    put(desk)
     desk.now_ms = (START + 61) * 1000
-    _put(desk, cron="@every 1h")
+    put(desk, cron="@every 1h")
     desk.turns()
     assert desk.states_of("s") == {START + 60: "skipped"}
 
 
 def an_edit_of_the_description_neither_drops_nor_repeats_an_occurrence(desk: Desk) -> None:
-    _put(desk)
+    put(desk)
     desk.now_ms = (START + 61) * 1000
-    _put(desk, description="now with words")
+    put(desk, description="now with words")
     desk.turns()
-    _put(desk, description="and more of them")
+    put(desk, description="and more of them")
     desk.turns()
     assert desk.states_of("s") == {START + 60: "started"}
     assert desk.db.execute("SELECT version, instant_s FROM schedule JOIN due USING (sid)").fetchone() == (
@@ -88,35 +71,35 @@ def an_edit_of_the_description_neither_drops_nor_repeats_an_occurrence(desk: Des
 
 
 def an_open_launch_goes_on_with_the_version_it_started_under(desk: Desk) -> None:
-    _put(desk, retry={"limit": 1, "backoff": "1s"}, target={"kind": "exec", "shell": "old"})
-    _at(desk, 60)
-    desk.end(_only_flight(desk), FAILED)
-    _put(desk, target={"kind": "exec", "shell": "new"})
-    _at(desk, 62)
+    put(desk, retry={"limit": 1, "backoff": "1s"}, target={"kind": "exec", "shell": "old"})
+    at(desk, 60)
+    desk.end(only_flight(desk), FAILED)
+    put(desk, target={"kind": "exec", "shell": "new"})
+    at(desk, 62)
     (flight,) = desk.flights.values()
     assert flight.order.target.shell == "old"
 
 
 def a_deleted_schedules_open_launch_can_still_end(desk: Desk) -> None:
-    _put(desk)
-    _at(desk, 60)
+    put(desk)
+    at(desk, 60)
     desk.command(DeleteSchedule("s"))
-    desk.end(_only_flight(desk), SUCCEEDED)
+    desk.end(only_flight(desk), SUCCEEDED)
     assert desk.states_of("s") == {START + 60: "succeeded"}
 
 
 def an_id_made_again_never_launches_an_instant_twice(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}")
-    _at(desk, 60)
+    put(desk, cron=f"@at {START + 60}")
+    at(desk, 60)
     desk.command(DeleteSchedule("s"))
-    _put(desk, cron=f"@at {START + 60}")
-    _at(desk, 120)
+    put(desk, cron=f"@at {START + 60}")
+    at(desk, 120)
     assert len(desk.flights) == 1
     assert desk.db.execute("SELECT version FROM schedule").fetchone() == (2,)
 
 
 def a_run_now_is_named_apart_and_moves_nothing(desk: Desk) -> None:
-    _put(desk)
+    put(desk)
     before = desk.db.execute("SELECT * FROM due").fetchall()
     desk.hand_over([desk.command(LaunchNow("s"))])
     (flight,) = desk.flights.values()
@@ -127,32 +110,32 @@ def a_run_now_is_named_apart_and_moves_nothing(desk: Desk) -> None:
 
 
 def a_run_now_respects_the_overlap_policy(desk: Desk) -> None:
-    _put(desk, overlap="forbid")
-    _at(desk, 60)
+    put(desk, overlap="forbid")
+    at(desk, 60)
     with pytest.raises(Refused, match="forbid"):
         desk.command(LaunchNow("s"))
 
 
 def cancelling_a_waiting_retry_ends_it_at_once(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}", retry={"limit": 3, "backoff": "10m"})
-    _at(desk, 60)
-    desk.end(_only_flight(desk), FAILED)
+    put(desk, cron=f"@at {START + 60}", retry={"limit": 3, "backoff": "10m"})
+    at(desk, 60)
+    desk.end(only_flight(desk), FAILED)
     desk.command(CancelLaunch(f"s-{START + 60}"))
     assert desk.states_of("s") == {START + 60: "cancelled"}
-    _at(desk, 3600)
+    at(desk, 3600)
     assert not desk.flights
 
 
 def a_launch_to_be_cancelled_is_not_tried_again(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}", retry={"limit": 3})
-    _at(desk, 60)
+    put(desk, cron=f"@at {START + 60}", retry={"limit": 3})
+    at(desk, 60)
     desk.command(CancelLaunch(f"s-{START + 60}"))
-    desk.end(_only_flight(desk), FAILED)
+    desk.end(only_flight(desk), FAILED)
     assert desk.states_of("s") == {START + 60: "cancelled"}
 
 
 def versions_guard_against_lost_edits(desk: Desk) -> None:
-    _put(desk)
+    put(desk)
     with pytest.raises(AlreadyExists):
         desk.command(PutSchedule(schedule_of(), expect=0))
     desk.command(PutSchedule(schedule_of(description="x"), expect=1))
@@ -163,20 +146,20 @@ def versions_guard_against_lost_edits(desk: Desk) -> None:
 
 
 def putting_the_same_again_makes_no_version(desk: Desk) -> None:
-    _put(desk)
-    _put(desk)
+    put(desk)
+    put(desk)
     assert desk.db.execute("SELECT version FROM schedule").fetchone() == (1,)
 
 
 def every_keeps_its_anchor_until_its_text_changes(desk: Desk) -> None:
-    _put(desk, cron="@every 7m")
+    put(desk, cron="@every 7m")
     desk.now_ms += 65_000
-    _put(desk, cron="@every 7m", description="edited")
+    put(desk, cron="@every 7m", description="edited")
     assert desk.db.execute("SELECT instant_s FROM due").fetchone() == (START + 420,)
 
 
 def an_entry_of_an_old_term_is_void(desk: Desk) -> None:
-    _put(desk)
+    put(desk)
     from tocsin.journal import codec
     from tocsin.model import change as c
     from tocsin.model.entry import Entry
@@ -190,14 +173,14 @@ def an_entry_of_an_old_term_is_void(desk: Desk) -> None:
 
 
 def an_edit_of_a_policy_leaves_the_anchor_of_every_where_it_was(desk: Desk) -> None:
-    _put(desk, cron="@every 37s")
+    put(desk, cron="@every 37s")
     desk.now_ms += 30_000
-    _put(desk, cron="@every 37s", deadline="45s")
+    put(desk, cron="@every 37s", deadline="45s")
     assert desk.db.execute("SELECT instant_s FROM due").fetchone() == (START + 37,)
 
 
 def a_pause_accounts_for_everything_that_was_still_to_be_caught_up_with(desk: Desk) -> None:
-    _put(desk, missed="all", catch_up_spread="1h")
+    put(desk, missed="all", catch_up_spread="1h")
     desk.now_ms = (START + 3600) * 1000
     desk.take_office()
     desk.command(SwitchSchedule("s", enabled=False))
@@ -208,24 +191,24 @@ def a_pause_accounts_for_everything_that_was_still_to_be_caught_up_with(desk: De
 
 
 def an_edit_that_python_takes_for_equal_is_an_edit(desk: Desk) -> None:
-    _put(desk, payload={"dry": True})
-    _put(desk, payload={"dry": 1})
+    put(desk, payload={"dry": True})
+    put(desk, payload={"dry": 1})
     assert desk.db.execute("SELECT version FROM schedule").fetchone() == (2,)
 
 
 def the_order_of_keys_is_no_edit(desk: Desk) -> None:
-    _put(desk, payload={"a": 1, "b": 2})
-    _put(desk, payload={"b": 2, "a": 1})
+    put(desk, payload={"a": 1, "b": 2})
+    put(desk, payload={"b": 2, "a": 1})
     assert desk.db.execute("SELECT version FROM schedule").fetchone() == (1,)
 
 
 @pytest.mark.parametrize("how", ["resume", "put"])
 def a_moment_that_passed_in_a_pause_is_not_launched_afterwards(desk: Desk, how: str) -> None:
-    _put(desk, cron=f"@at {START + 60}")
+    put(desk, cron=f"@at {START + 60}")
     desk.command(SwitchSchedule("s", enabled=False))
     desk.now_ms += 120_000
     if how == "put":
-        _put(desk, cron=f"@at {START + 60}")
+        put(desk, cron=f"@at {START + 60}")
     else:
         desk.command(SwitchSchedule("s", enabled=True))
     desk.turns()
@@ -233,17 +216,17 @@ def a_moment_that_passed_in_a_pause_is_not_launched_afterwards(desk: Desk, how: 
 
 
 def a_moment_put_before_an_earlier_launch_still_counts_as_missed(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}")
-    _at(desk, 60)
-    _put(desk, cron=f"@at {START + 30}")
+    put(desk, cron=f"@at {START + 60}")
+    at(desk, 60)
+    put(desk, cron=f"@at {START + 30}")
     desk.turns()
     assert desk.states_of("s") == {START + 60: "started", START + 30: "started"}
 
 
 def an_edit_of_a_paused_schedule_keeps_the_note(desk: Desk) -> None:
-    _put(desk)
+    put(desk)
     desk.command(SwitchSchedule("s", enabled=False, note="stocktaking"))
-    _put(desk, enabled=False, description="edited")
+    put(desk, enabled=False, description="edited")
     assert desk.db.execute("SELECT note FROM schedule").fetchone() == ("stocktaking",)
-    _put(desk, enabled=True)
+    put(desk, enabled=True)
     assert desk.db.execute("SELECT note FROM schedule").fetchone() == (None,)

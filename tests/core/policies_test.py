@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.core.desk import Desk, schedule_of
+from tests.core.desk import FAILED, START, Desk, at, only_flight, put
 
 from tocsin.decide.missed import CATCH_UP_MAX
-from tocsin.model.command import PutSchedule
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
-
-START = 1_700_000_000  # 2023-11-14T22:13:20Z
-FAILED = Outcome(Verdict.FAILED, reason="exit status 1", exit_code=1)
 
 
 @pytest.fixture
@@ -22,40 +18,26 @@ def desk() -> Iterator[Desk]:
     desk.close()
 
 
-def _put(desk: Desk, **fields: object) -> None:
-    desk.command(PutSchedule(schedule_of(**fields)))
-
-
-def _at(desk: Desk, second: int) -> None:
-    desk.now_ms = (START + second) * 1000
-    desk.turns()
-
-
-def _only_flight(desk: Desk) -> int:
-    (lid,) = desk.flights
-    return lid
-
-
 def an_occurrence_starts_at_its_instant_and_never_before(desk: Desk) -> None:
-    _put(desk)
+    put(desk)
     desk.now_ms = (START + 60) * 1000 - 1
     desk.turns()
     assert desk.states_of("s") == {}
-    _at(desk, 60)
+    at(desk, 60)
     assert desk.states_of("s") == {START + 60: "started"}
 
 
 def a_late_turn_keeps_the_nominal_timeline(desk: Desk) -> None:
-    _put(desk)
+    put(desk)
     desk.now_ms = (START + 185) * 1000 + 400
     desk.turns()
     assert list(desk.states_of("s")) == [START + 60, START + 120, START + 180]
-    _at(desk, 240)
+    at(desk, 240)
     assert START + 240 in desk.states_of("s")
 
 
 def the_start_and_the_next_instant_are_one_entry(desk: Desk) -> None:
-    _put(desk)
+    put(desk)
     desk.now_ms = (START + 60) * 1000
     before = len(desk.records)
     desk.turn()
@@ -64,7 +46,7 @@ def the_start_and_the_next_instant_are_one_entry(desk: Desk) -> None:
 
 
 def missed_last_launches_only_the_newest_and_accounts_for_the_rest(desk: Desk) -> None:
-    _put(desk, missed="last")
+    put(desk, missed="last")
     desk.now_ms = (START + 630) * 1000
     desk.take_office()
     desk.turns()
@@ -73,18 +55,18 @@ def missed_last_launches_only_the_newest_and_accounts_for_the_rest(desk: Desk) -
 
 
 def missed_skip_launches_none_of_them(desk: Desk) -> None:
-    _put(desk, missed="skip")
+    put(desk, missed="skip")
     desk.now_ms = (START + 630) * 1000
     desk.take_office()
     desk.turns()
     assert desk.states_of("s") == {}
     assert desk.db.execute("SELECT from_s, before_s FROM missed").fetchall() == [(START + 60, START + 601)]
-    _at(desk, 660)
+    at(desk, 660)
     assert desk.states_of("s") == {START + 660: "started"}
 
 
 def a_single_missed_occurrence_that_is_skipped_is_a_launch_with_a_reason(desk: Desk) -> None:
-    _put(desk, missed="skip")
+    put(desk, missed="skip")
     desk.now_ms = (START + 90) * 1000
     desk.take_office()
     desk.turns()
@@ -94,7 +76,7 @@ def a_single_missed_occurrence_that_is_skipped_is_a_launch_with_a_reason(desk: D
 
 
 def missed_all_launches_every_one_of_them(desk: Desk) -> None:
-    _put(desk, missed="all")
+    put(desk, missed="all")
     desk.now_ms = (START + 630) * 1000
     desk.take_office()
     desk.turns()
@@ -102,7 +84,7 @@ def missed_all_launches_every_one_of_them(desk: Desk) -> None:
 
 
 def missed_all_is_bounded_and_says_what_it_gave_up(desk: Desk) -> None:
-    _put(desk, cron="@every 1s", missed="all")
+    put(desk, cron="@every 1s", missed="all")
     away_s = CATCH_UP_MAX + 500
     desk.now_ms = (START + away_s) * 1000 + 1
     desk.take_office()
@@ -115,8 +97,8 @@ def missed_all_is_bounded_and_says_what_it_gave_up(desk: Desk) -> None:
 
 
 def catching_up_after_a_year_does_not_walk_through_every_second(desk: Desk) -> None:
-    _put(desk, cron="@every 1s", missed="last")
-    _put(desk, id="c", cron="* * * * * *", timezone="Europe/Berlin", missed="skip")
+    put(desk, cron="@every 1s", missed="last")
+    put(desk, id="c", cron="* * * * * *", timezone="Europe/Berlin", missed="skip")
     desk.now_ms = (START + 365 * 86_400) * 1000
     desk.take_office()
     desk.turns()
@@ -125,7 +107,7 @@ def catching_up_after_a_year_does_not_walk_through_every_second(desk: Desk) -> N
 
 def the_spread_keeps_catching_up_within_its_time(desk: Desk) -> None:
     for number in range(40):
-        _put(desk, id=f"s{number}", missed="last", catch_up_spread="5m")
+        put(desk, id=f"s{number}", missed="last", catch_up_spread="5m")
     desk.now_ms = (START + 3630) * 1000
     desk.take_office()
     desk.turns()
@@ -137,20 +119,20 @@ def the_spread_keeps_catching_up_within_its_time(desk: Desk) -> None:
 
 
 def the_spread_of_all_keeps_the_order(desk: Desk) -> None:
-    _put(desk, missed="all", catch_up_spread="2m")
+    put(desk, missed="all", catch_up_spread="2m")
     desk.now_ms = (START + 630) * 1000
     desk.take_office()
     seen: list[int] = []
     for second in range(630, 630 + 121):
-        _at(desk, second)
+        at(desk, second)
         seen += [instant for instant in desk.states_of("s") if instant not in seen]
     assert seen[:10] == [START + 60 * n for n in range(1, 11)]
     assert seen == sorted(seen)
 
 
 def a_stall_of_the_leader_counts_as_absence(desk: Desk) -> None:
-    _put(desk, cron="@every 1s", missed="last")
-    _at(desk, 1)
+    put(desk, cron="@every 1s", missed="last")
+    at(desk, 1)
     desk.now_ms = (START + 100) * 1000
     desk.returned(absent_since_ms=(START + 1) * 1000)
     desk.turns()
@@ -158,7 +140,7 @@ def a_stall_of_the_leader_counts_as_absence(desk: Desk) -> None:
 
 
 def a_start_past_the_deadline_is_a_skip(desk: Desk) -> None:
-    _put(desk, deadline="30s")
+    put(desk, deadline="30s")
     desk.now_ms = (START + 95) * 1000
     desk.turns()
     assert desk.states_of("s") == {START + 60: "skipped"}
@@ -167,61 +149,61 @@ def a_start_past_the_deadline_is_a_skip(desk: Desk) -> None:
 
 
 def a_start_within_the_deadline_is_a_start(desk: Desk) -> None:
-    _put(desk, deadline="30s")
-    _at(desk, 90)
+    put(desk, deadline="30s")
+    at(desk, 90)
     assert desk.states_of("s") == {START + 60: "started"}
 
 
 def overlap_allow_starts_beside_an_open_launch(desk: Desk) -> None:
-    _put(desk)
-    _at(desk, 60)
-    _at(desk, 120)
+    put(desk)
+    at(desk, 60)
+    at(desk, 120)
     assert list(desk.states_of("s").values()) == ["started", "started"]
 
 
 def overlap_forbid_skips_while_one_is_open(desk: Desk) -> None:
-    _put(desk, overlap="forbid")
-    _at(desk, 60)
-    _at(desk, 120)
+    put(desk, overlap="forbid")
+    at(desk, 60)
+    at(desk, 120)
     assert desk.states_of("s")[START + 120] == "skipped"
-    desk.end(_only_flight(desk), SUCCEEDED)
-    _at(desk, 180)
+    desk.end(only_flight(desk), SUCCEEDED)
+    at(desk, 180)
     assert desk.states_of("s")[START + 180] == "started"
 
 
 def overlap_forbid_counts_a_launch_that_waits_for_its_retry(desk: Desk) -> None:
-    _put(desk, overlap="forbid", retry={"limit": 3, "backoff": "10m"})
-    _at(desk, 60)
-    desk.end(_only_flight(desk), FAILED)
-    _at(desk, 120)
+    put(desk, overlap="forbid", retry={"limit": 3, "backoff": "10m"})
+    at(desk, 60)
+    desk.end(only_flight(desk), FAILED)
+    at(desk, 120)
     assert desk.states_of("s") == {START + 60: "retrying", START + 120: "skipped"}
 
 
 def overlap_queue_holds_exactly_one(desk: Desk) -> None:
-    _put(desk, overlap="queue")
+    put(desk, overlap="queue")
     for second in (60, 120, 180):
-        _at(desk, second)
+        at(desk, second)
     assert list(desk.states_of("s").values()) == ["started", "queued", "skipped"]
-    desk.end(_only_flight(desk), SUCCEEDED)
+    desk.end(only_flight(desk), SUCCEEDED)
     desk.turns()
     assert list(desk.states_of("s").values()) == ["succeeded", "started", "skipped"]
 
 
 def a_queued_launch_past_its_deadline_is_skipped(desk: Desk) -> None:
-    _put(desk, overlap="queue", deadline="90s")
-    _at(desk, 60)
-    _at(desk, 120)
+    put(desk, overlap="queue", deadline="90s")
+    at(desk, 60)
+    at(desk, 120)
     desk.now_ms = (START + 300) * 1000
-    desk.end(_only_flight(desk), SUCCEEDED)
+    desk.end(only_flight(desk), SUCCEEDED)
     desk.turns()
     assert desk.states_of("s")[START + 120] == "skipped"
 
 
 def overlap_replace_stops_the_old_one_before_the_new_one_starts(desk: Desk) -> None:
-    _put(desk, overlap="replace")
-    _at(desk, 60)
-    old = _only_flight(desk)
-    _at(desk, 120)
+    put(desk, overlap="replace")
+    at(desk, 60)
+    old = only_flight(desk)
+    at(desk, 120)
     assert old in desk.cancelled
     assert list(desk.states_of("s").values()) == ["started", "queued"]
     desk.end(old, Outcome(Verdict.CANCELLED))
@@ -232,11 +214,11 @@ def overlap_replace_stops_the_old_one_before_the_new_one_starts(desk: Desk) -> N
 
 
 def a_retry_waits_twice_as_long_each_time_and_then_gives_up(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}", retry={"limit": 3, "backoff": "10s", "jitter": 0})
-    _at(desk, 60)
+    put(desk, cron=f"@at {START + 60}", retry={"limit": 3, "backoff": "10s", "jitter": 0})
+    at(desk, 60)
     waits = []
     for _ in range(3):
-        desk.end(_only_flight(desk), FAILED)
+        desk.end(only_flight(desk), FAILED)
         (retry_at_ms,) = desk.db.execute("SELECT retry_at_ms FROM launch").fetchone()
         waits.append((retry_at_ms - desk.now_ms) // 1000)
         desk.now_ms = retry_at_ms - 1
@@ -245,55 +227,55 @@ def a_retry_waits_twice_as_long_each_time_and_then_gives_up(desk: Desk) -> None:
         desk.now_ms = retry_at_ms
         desk.turns()
     assert waits == [10, 20, 40]
-    desk.end(_only_flight(desk), FAILED)
+    desk.end(only_flight(desk), FAILED)
     assert desk.states_of("s") == {START + 60: "failed"}
     assert desk.db.execute("SELECT count(*) FROM attempt").fetchone() == (3,)
 
 
 def a_retry_survives_a_change_of_leader(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}", retry={"limit": 2, "backoff": "10s", "jitter": 0})
-    _at(desk, 60)
-    desk.end(_only_flight(desk), FAILED)
+    put(desk, cron=f"@at {START + 60}", retry={"limit": 2, "backoff": "10s", "jitter": 0})
+    at(desk, 60)
+    desk.end(only_flight(desk), FAILED)
     desk.now_ms += 3_000
     desk.take_office()
     desk.turns()
     assert not desk.flights
-    _at(desk, 70)
+    at(desk, 70)
     (flight,) = desk.flights.values()
     assert (flight.order.attempt, flight.order.name) == (2, f"s-{START + 60}")
 
 
 def a_permanent_failure_is_not_tried_again(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}", retry={"limit": 5})
-    _at(desk, 60)
-    desk.end(_only_flight(desk), Outcome(Verdict.FAILED, reason="404", permanent=True))
+    put(desk, cron=f"@at {START + 60}", retry={"limit": 5})
+    at(desk, 60)
+    desk.end(only_flight(desk), Outcome(Verdict.FAILED, reason="404", permanent=True))
     assert desk.states_of("s") == {START + 60: "failed"}
 
 
 def doubt_is_not_a_failure_and_is_never_retried_under_skip(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}", retry={"limit": 5})
-    _at(desk, 60)
-    desk.end(_only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
+    put(desk, cron=f"@at {START + 60}", retry={"limit": 5})
+    at(desk, 60)
+    desk.end(only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
     assert desk.states_of("s") == {START + 60: "in_doubt"}
 
 
 def doubt_is_called_again_under_relaunch(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}", on_doubt="relaunch")
-    _at(desk, 60)
-    desk.end(_only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
+    put(desk, cron=f"@at {START + 60}", on_doubt="relaunch")
+    at(desk, 60)
+    desk.end(only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
     assert desk.states_of("s") == {START + 60: "retrying"}
-    _at(desk, 63)
-    desk.end(_only_flight(desk), SUCCEEDED)
+    at(desk, 63)
+    desk.end(only_flight(desk), SUCCEEDED)
     assert desk.states_of("s") == {START + 60: "succeeded"}
 
 
 def an_outcome_of_a_former_attempt_changes_nothing(desk: Desk) -> None:
-    _put(desk, cron=f"@at {START + 60}", retry={"limit": 3, "backoff": "1s"})
-    _at(desk, 60)
-    lid = _only_flight(desk)
+    put(desk, cron=f"@at {START + 60}", retry={"limit": 3, "backoff": "1s"})
+    at(desk, 60)
+    lid = only_flight(desk)
     first = desk.flights[lid]
     desk.end(lid, FAILED)
-    _at(desk, 65)
+    at(desk, 65)
     second = desk.flights[lid]
     desk.flights[lid] = first
     desk.end(lid, SUCCEEDED)
@@ -304,19 +286,19 @@ def an_outcome_of_a_former_attempt_changes_nothing(desk: Desk) -> None:
 
 
 def jitter_stays_before_the_next_occurrence_and_is_the_same_every_time(desk: Desk) -> None:
-    _put(desk, cron="@every 10s", jitter="1h")
+    put(desk, cron="@every 10s", jitter="1h")
     first = desk.db.execute("SELECT at_ms, instant_s FROM due").fetchone()
     assert 0 <= first[0] - first[1] * 1000 < 10_000
     planned = []
     for second in range(1, 200):
-        _at(desk, second)
+        at(desk, second)
         planned.append(desk.db.execute("SELECT at_ms, instant_s FROM due").fetchone())
     assert all(0 <= at_ms - instant_s * 1000 < 10_000 for at_ms, instant_s in planned)
     assert len({at_ms - instant_s * 1000 for at_ms, instant_s in planned}) > 5
 
 
 def lateness_counts_from_the_planned_moment(desk: Desk) -> None:
-    _put(desk, cron="@every 10m", jitter="5m")
+    put(desk, cron="@every 10m", jitter="5m")
     at_ms, instant_s = desk.db.execute("SELECT at_ms, instant_s FROM due").fetchone()
     desk.now_ms = at_ms + 7
     desk.turns()
@@ -328,24 +310,24 @@ def lateness_counts_from_the_planned_moment(desk: Desk) -> None:
 
 
 def start_and_end_bound_the_timeline(desk: Desk) -> None:
-    _put(desk, start="2023-11-14T22:16:20Z", end="2023-11-14T22:18:20Z")
+    put(desk, start="2023-11-14T22:16:20Z", end="2023-11-14T22:18:20Z")
     for second in range(0, 600, 20):
-        _at(desk, second)
+        at(desk, second)
     assert list(desk.states_of("s")) == [START + 180, START + 240, START + 300]
     assert desk.db.execute("SELECT count(*) FROM due").fetchone() == (0,)
 
 
 def a_clock_stepped_back_launches_nothing_twice(desk: Desk) -> None:
-    _put(desk)
-    _at(desk, 600)
+    put(desk)
+    at(desk, 600)
     launched = list(desk.states_of("s"))
     desk.now_ms = START * 1000
     desk.turns()
-    _put(desk, description="edited while the clock is wrong")
-    _put(desk, cron="@every 30s", description="and its timing as well")
-    _at(desk, 590)
+    put(desk, description="edited while the clock is wrong")
+    put(desk, cron="@every 30s", description="and its timing as well")
+    at(desk, 590)
     assert list(desk.states_of("s")) == launched
-    _at(desk, 720)
+    at(desk, 720)
     assert min(set(desk.states_of("s")) - set(launched)) > max(launched)
 
 
@@ -357,8 +339,8 @@ def a_year_ends_and_clocks_change_without_a_double_or_a_hole() -> None:
         1_729_981_500,
     ):  # 2023-12-31, 2024-03-30, 2024-10-26, 22:45Z or so
         desk = Desk(night)
-        _put(desk, id="wild", cron="*/30 * * * *", timezone="Europe/Berlin")
-        _put(desk, id="fixed", cron="30 0,1,2,3,4 * * *", timezone="Europe/Berlin")
+        put(desk, id="wild", cron="*/30 * * * *", timezone="Europe/Berlin")
+        put(desk, id="fixed", cron="30 0,1,2,3,4 * * *", timezone="Europe/Berlin")
         for minute in range(8 * 60):
             desk.now_ms = (night + minute * 60) * 1000
             desk.turns()
@@ -371,26 +353,26 @@ def a_year_ends_and_clocks_change_without_a_double_or_a_hole() -> None:
 
 def what_waits_starts_before_it_is_decided_who_waits_next(desk: Desk) -> None:
     """The one before ended: the queued one starts, so the place in the queue is free for the new one."""
-    _put(desk, overlap="queue")
-    _at(desk, 60)
-    _at(desk, 120)
-    desk.end(_only_flight(desk), SUCCEEDED)
-    _at(desk, 180)
+    put(desk, overlap="queue")
+    at(desk, 60)
+    at(desk, 120)
+    desk.end(only_flight(desk), SUCCEEDED)
+    at(desk, 180)
     assert list(desk.states_of("s").values()) == ["succeeded", "started", "queued"]
 
 
 def doubt_follows_the_owners_retry_policy_where_there_is_one(desk: Desk) -> None:
     retry = {"limit": 1, "backoff": "1s", "jitter": 0}
-    _put(desk, cron=f"@at {START + 60}", on_doubt="relaunch", retry=retry)
-    _at(desk, 60)
-    desk.end(_only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
-    _at(desk, 61)
-    desk.end(_only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
+    put(desk, cron=f"@at {START + 60}", on_doubt="relaunch", retry=retry)
+    at(desk, 60)
+    desk.end(only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
+    at(desk, 61)
+    desk.end(only_flight(desk), Outcome(Verdict.UNKNOWN, reason="timed out"))
     assert desk.states_of("s") == {START + 60: "in_doubt"}
 
 
 def lateness_of_what_was_caught_up_with_counts_from_its_instant(desk: Desk) -> None:
-    _put(desk, missed="all", catch_up_spread="1m")
+    put(desk, missed="all", catch_up_spread="1m")
     desk.now_ms = (START + 90) * 1000
     desk.take_office()
     desk.now_ms += 60_000
@@ -402,9 +384,9 @@ def lateness_of_what_was_caught_up_with_counts_from_its_instant(desk: Desk) -> N
 def a_start_that_was_withdrawn_is_the_same_attempt_again(desk: Desk) -> None:
     from tocsin.model import change as c
 
-    _put(desk, cron=f"@at {START + 60}")
-    _at(desk, 60)
-    lid = _only_flight(desk)
+    put(desk, cron=f"@at {START + 60}")
+    at(desk, 60)
+    lid = only_flight(desk)
     del desk.flights[lid]
     desk.commit(c.HandOversWithdrawn([lid], [1]))
     assert desk.states_of("s") == {START + 60: "retrying"}
@@ -415,21 +397,21 @@ def a_start_that_was_withdrawn_is_the_same_attempt_again(desk: Desk) -> None:
 
 
 def a_schedule_that_cannot_be_read_any_more_holds_nobody_up_and_comes_back(desk: Desk) -> None:
-    _put(desk, id="good")
-    _put(desk, id="bad", timezone="Europe/Berlin", cron="* * * * *")
+    put(desk, id="good")
+    put(desk, id="bad", timezone="Europe/Berlin", cron="* * * * *")
     desk.db.execute("UPDATE schedule SET zone = 'Atlantis/Capital' WHERE id = 'bad'")
-    _at(desk, 60)
+    at(desk, 60)
     assert desk.states_of("good") == {START + 60: "started"}
     assert desk.states_of("bad") == {}
     desk.db.execute("UPDATE schedule SET zone = 'Europe/Berlin' WHERE id = 'bad'")
-    _at(desk, 130)
+    at(desk, 130)
     assert len(desk.states_of("bad")) >= 1
 
 
 def a_retry_that_falls_due_with_its_replacement_is_not_made(desk: Desk) -> None:
-    _put(desk, overlap="replace", retry={"limit": 3, "backoff": "1m", "jitter": 0})
-    _at(desk, 60)
-    desk.end(_only_flight(desk), FAILED)
+    put(desk, overlap="replace", retry={"limit": 3, "backoff": "1m", "jitter": 0})
+    at(desk, 60)
+    desk.end(only_flight(desk), FAILED)
     desk.now_ms = (START + 120) * 1000
     desk.turns()
     assert list(desk.states_of("s").values()) == ["cancelled", "started"]

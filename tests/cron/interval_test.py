@@ -163,7 +163,7 @@ def a_local_time_that_a_long_gap_swallowed_is_refused() -> None:
 
 def an_anchor_must_be_an_instant_of_our_era() -> None:
     with pytest.raises(InvalidInput):
-        Expression.parse("@every 5m", anchor=datetime(2026, 1, 1))  # noqa: DTZ001  the mistake under test
+        Expression.parse("@every 5m", anchor=datetime(2026, 1, 1))  # noqa: DTZ001  # why: the mistake under test
     with pytest.raises(InvalidSchedule):
         Expression.parse("@every 5m", anchor=datetime(1960, 1, 1, tzinfo=UTC))
 
@@ -171,9 +171,9 @@ def an_anchor_must_be_an_instant_of_our_era() -> None:
 def a_naive_instant_is_an_error() -> None:
     expression = Expression.parse("* * * * *")
     with pytest.raises(InvalidInput, match="no time zone"):
-        expression.next_after(datetime(2026, 1, 1))  # noqa: DTZ001  the mistake under test
+        expression.next_after(datetime(2026, 1, 1))  # noqa: DTZ001  # why: the mistake under test
     with pytest.raises(InvalidInput, match="no time zone"):
-        expression.upcoming(datetime(2026, 1, 1), 3)  # noqa: DTZ001  the mistake under test
+        expression.upcoming(datetime(2026, 1, 1), 3)  # noqa: DTZ001  # why: the mistake under test
 
 
 def any_aware_instant_is_understood() -> None:

@@ -14,8 +14,7 @@ from tocsin.replica.wishes import Wishes, settle
 def no_entry_holds_two_commands_about_the_same() -> None:
     async def run() -> list[int]:
         wishes = Wishes(lambda: None)
-        for id in ("a", "b", "a", "c", "c"):
-            asyncio.ensure_future(wishes.make(LaunchNow(id)))  # noqa: RUF006 - why: answered or dropped below
+        asked = [asyncio.ensure_future(wishes.make(LaunchNow(id))) for id in ("a", "b", "a", "c", "c")]
         await asyncio.sleep(0)
         portions = []
         while wishes:
@@ -23,6 +22,7 @@ def no_entry_holds_two_commands_about_the_same() -> None:
             for wish in taken:
                 settle(wish.answer, None)
             portions.append(len(taken))
+        await asyncio.gather(*asked)
         return portions
 
     assert asyncio.run(run()) == [2, 2, 1]

@@ -60,7 +60,7 @@ async def line_from(path: Path) -> str:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that announces itself to nobody, such as a state in /proc."""
     async with asyncio.timeout(LONG_S):
-        while not condition():  # noqa: ASYNC110 - why: /proc and other processes' files send no events
+        while not condition():  # noqa: ASYNC110  # why: /proc and other processes' files send no events
             await asyncio.sleep(0.005)
 
 

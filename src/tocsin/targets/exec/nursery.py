@@ -94,7 +94,7 @@ def _fork_keeper(channel: socket.socket, boot: str, key: str, files: list[int]) 
     try:
         os.setsid()
         _keep_on(channel, Keeper(boot), key, files)
-    except BaseException:  # noqa: BLE001 - why: whatever it is, it goes into the log and ends this process
+    except BaseException:  # noqa: BLE001  # why: whatever it is, it goes into the log and ends this process
         sys.excepthook(*sys.exc_info())
     finally:  # this copy of the nursery must never go on as a nursery
         exit_now(0)

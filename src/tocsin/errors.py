@@ -6,7 +6,10 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 ├── Refused                    a correct request that the present state does not allow
 │   ├── NotFound               no such schedule or launch
 │   ├── AlreadyExists          create of an id that is taken
+│   ├── Forbidden              not allowed here: to this caller, or to anybody by the service's settings
 │   └── VersionConflict        the caller edits a version that is no longer the newest
+├── Unauthenticated            no token, or one that is not valid
+├── TooMany                    asked faster than is allowed: .wait_s
 ├── JournalError
 │   ├── Conflict               another entry holds that sequence number
 │   ├── Unknown                the entry may have landed, or may land later
@@ -74,8 +77,26 @@ class AlreadyExists(Refused):
     """A create of an id that is taken."""
 
 
+class Forbidden(Refused):
+    """Not allowed here: to this caller, or to anybody by the service's settings."""
+
+
 class VersionConflict(Refused):
     """The caller edits a version that is no longer the newest."""
+
+
+class Unauthenticated(TocsinError):
+    """No token, or one that is not valid."""
+
+
+class TooMany(TocsinError):
+    """Somebody asks faster than is allowed."""
+
+    retryable = True
+
+    def __init__(self, message: str, *, hint: str = "", wait_s: int = 1) -> None:
+        super().__init__(message, hint=hint)
+        self.wait_s = wait_s
 
 
 class JournalError(TocsinError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from tocsin.cron import changes
 from tocsin.cron.explain import explain
 from tocsin.cron.instants import instant_of, unix_of
 from tocsin.cron.reading import Reading, read
@@ -81,6 +82,10 @@ class Expression:
     def explain(self) -> str:
         """In plain English, with the zone."""
         return explain(self._reading)
+
+    def clock_changes(self, after: int, upto: int) -> list[changes.ClockChange]:
+        """Changes of the zone's offset in (after, upto], with what each does to this schedule."""
+        return list(changes.between(self._reading, after, upto))
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r}, timezone={self.timezone!r})"

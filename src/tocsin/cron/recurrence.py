@@ -61,6 +61,11 @@ class Recurrence(Rule):
         # of it the answer is one bisection away. Replaced as one object, so threads cannot see half of it.
         self._window = _NO_WINDOW
 
+    @property
+    def fixed(self) -> bool:
+        """Does it name its time of day? Then a change of the clock neither repeats nor drops it (rule 8)."""
+        return self._fixed
+
     def next_unix(self, unix: int) -> int | None:
         since, until, base = self._window
         if since <= unix < until:

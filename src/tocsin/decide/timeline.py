@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -53,6 +54,15 @@ class Plan:
         if following is not None and rule.end_ms and following * 1000 > rule.end_ms:
             return None
         return following
+
+    def instants(self, after_s: int, upto_s: int) -> Iterator[int]:
+        """The occurrences in (after, upto], within the window, beside what a herd keeps."""
+        following = self._compute_next(after_s)
+        if self.rule.end_ms:
+            upto_s = min(upto_s, self.rule.end_ms // 1000)
+        while following is not None and following <= upto_s:
+            yield following
+            following = self.expression.next_unix(following)
 
     def slot(self, schedule: str, instant_s: int) -> Slot:
         """The occurrence at that instant with its own jitter: from its name, and never past the next one."""

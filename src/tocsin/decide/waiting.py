@@ -16,6 +16,7 @@ class QueuedRow(NamedTuple):
 
     lid: int
     instant_s: int
+    asked_ms: int | None
     id: str
     resolved: str
     zone: str
@@ -42,7 +43,8 @@ def decide_waiting(
             continue  # it waits until its zone can be read again
         deadline_ms = settled.rule.deadline_ms
         late_ms = now_ms - settled.slot(row.id, row.instant_s).planned_ms
-        if deadline_ms and late_ms > deadline_ms:
+        # Whoever asks for an occurrence after the fact knows that it is late.
+        if deadline_ms and late_ms > deadline_ms and row.asked_ms is None:
             ended.lids.append(row.lid)
             ended.attempts.append(0)
             ended.states.append(LaunchState.SKIPPED)

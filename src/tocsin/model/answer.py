@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.model.launch import AttemptView, LaunchView
+from tocsin.model.launch import AttemptView, LaunchView, StepView
 from tocsin.model.schedule import ScheduleView
 
 
@@ -29,9 +29,11 @@ class LaunchPage(msgspec.Struct, frozen=True):
 
 
 class LaunchDetail(LaunchView, frozen=True, kw_only=True):
-    """A launch with the attempts that came before its last one."""
+    """A launch with the attempts that came before its last one, and every step that is recorded."""
 
     attempts: list[AttemptView]
+    steps: list[StepView]
+    """All that is recorded about it."""
 
 
 class OutputView(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,8 @@ class OutputView(msgspec.Struct, frozen=True, kw_only=True):
     dropped: int = 0
     complete: bool = True
     """False while it is still running."""
+    position: int = 0
+    """How many bytes were printed up to the end of this: what ``after`` goes on with."""
 
 
 class UpcomingView(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +85,10 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     enabled: int
     open: int
     retrying: int
+    stalled: int
+    """Open for far longer than they should be: past their time-out, or for more than a day without one."""
+    lag_ms: int
+    """How long the earliest due occurrence is overdue."""
     failed: int
     """Of the last 24 hours."""
     in_doubt: int

@@ -14,6 +14,7 @@ from __future__ import annotations
 import msgspec
 
 from tocsin.model.schedule import Schedule
+from tocsin.model.token import Token
 
 
 class _Change(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="change"):
@@ -187,6 +188,8 @@ class SchedulePut(_Change, frozen=True):
     first_instant_s: int | None
     first_delay_ms: int
     actor: str = ""
+    restored: int | None = None
+    """The former version that this one is a copy of."""
 
 
 class ScheduleDeleted(_Change, frozen=True):
@@ -225,6 +228,42 @@ class CancelRequested(_Change, frozen=True):
     actor: str = ""
 
 
+class LaunchResolved(_Change, frozen=True):
+    """A person has found out what became of a launch that was in doubt. No state: it is to be called again."""
+
+    schedule: str
+    instant_s: int
+    manual: bool
+    state: int | None
+    note: str
+    actor: str = ""
+
+
+class BackfillRequested(_Change, frozen=True):
+    """A person wants these occurrences launched after the fact. The proposer found that they never were."""
+
+    id: str
+    instants_s: list[int]
+    actor: str = ""
+
+
+class TokenCreated(_Change, frozen=True):
+    token: Token
+    actor: str = ""
+
+
+class TokenRevoked(_Change, frozen=True):
+    id: str
+    actor: str = ""
+
+
+class TokensUsed(_Change, frozen=True):
+    """When tokens were last used, to the minute or so."""
+
+    ids: list[str]
+    used_ms: list[int]
+
+
 Change = (
     TookOffice
     | Renewed
@@ -248,4 +287,9 @@ Change = (
     | ScheduleSwitched
     | LaunchRequested
     | CancelRequested
+    | LaunchResolved
+    | BackfillRequested
+    | TokenCreated
+    | TokenRevoked
+    | TokensUsed
 )

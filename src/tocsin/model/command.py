@@ -4,9 +4,12 @@ commands about the same."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from tocsin.model.schedule import Schedule
+from tocsin.model.token import Token
 
 
 class PutSchedule(msgspec.Struct, frozen=True):
@@ -15,6 +18,8 @@ class PutSchedule(msgspec.Struct, frozen=True):
     schedule: Schedule
     expect: int | None = None
     actor: str = ""
+    restored: int | None = None
+    """The former version that this one is a copy of."""
 
     @property
     def about(self) -> str:
@@ -64,4 +69,69 @@ class CancelLaunch(msgspec.Struct, frozen=True):
         return self.name
 
 
-Command = PutSchedule | DeleteSchedule | SwitchSchedule | LaunchNow | CancelLaunch
+class ResolveLaunch(msgspec.Struct, frozen=True):
+    """Say what became of a launch in doubt: succeeded, failed or skipped; or call it again."""
+
+    name: str
+    outcome: Literal["succeeded", "failed", "skipped", "relaunch"]
+    note: str = ""
+    actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return self.name
+
+
+class Backfill(msgspec.Struct, frozen=True):
+    """Launch what was not launched in ``[from, until)``. ``unrecorded``: also where no record is kept any more."""
+
+    id: str
+    from_s: int
+    until_s: int
+    unrecorded: bool = False
+    actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return self.id
+
+
+class CreateToken(msgspec.Struct, frozen=True):
+    token: Token
+    actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return f"token {self.token.name}"
+
+
+class RevokeToken(msgspec.Struct, frozen=True):
+    id: str
+    actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return f"token {self.id}"
+
+
+class NoteTokenUse(msgspec.Struct, frozen=True):
+    used_ms: dict[str, int]
+    actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return "the use of tokens"
+
+
+Command = (
+    PutSchedule
+    | DeleteSchedule
+    | SwitchSchedule
+    | LaunchNow
+    | CancelLaunch
+    | ResolveLaunch
+    | Backfill
+    | CreateToken
+    | RevokeToken
+    | NoteTokenUse
+)

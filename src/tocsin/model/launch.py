@@ -55,10 +55,22 @@ class LaunchView(msgspec.Struct, frozen=True, kw_only=True):
     retry_at: datetime | None = None
 
 
+class StepView(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to a launch, in the order of time."""
+
+    at: datetime
+    step: str
+    """planned, asked for, started, accepted, ended, ...; or what a person did."""
+    attempt: int | None = None
+    actor: str = ""
+    note: str = ""
+
+
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt that was not the last one."""
 
     attempt: int
+    started_at: datetime | None
     ended_at: datetime
     reason: str
     exit_code: int | None

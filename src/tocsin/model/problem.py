@@ -14,6 +14,9 @@ _STATUS: tuple[tuple[type[errors.TocsinError], int], ...] = (
     (errors.InvalidInput, 400),
     (errors.NotFound, 404),
     (errors.AlreadyExists, 409),
+    (errors.Unauthenticated, 401),
+    (errors.Forbidden, 403),
+    (errors.TooMany, 429),
     (errors.VersionConflict, 412),
     (errors.Refused, 409),
     (errors.JournalFull, 503),
@@ -23,6 +26,9 @@ _STATUS: tuple[tuple[type[errors.TocsinError], int], ...] = (
     (errors.Unreachable, 503),
 )
 _BY_STATUS: dict[int, type[errors.TocsinError]] = {
+    401: errors.Unauthenticated,
+    403: errors.Forbidden,
+    429: errors.TooMany,
     404: errors.NotFound,
     409: errors.Refused,
     412: errors.VersionConflict,

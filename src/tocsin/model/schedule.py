@@ -15,6 +15,7 @@ import msgspec
 from tocsin.cron import Expression, parse_duration
 from tocsin.errors import InvalidInput, InvalidSchedule
 from tocsin.model.ids import check_id
+from tocsin.model.meant import meant
 from tocsin.model.rule import Missed, Overlap, Rule
 from tocsin.model.target import HttpTarget, TargetSpec
 
@@ -277,20 +278,25 @@ _WORDS = {
 }
 
 
-def invalid_field(wrong: msgspec.ValidationError) -> InvalidInput:
-    """msgspec's message in our words: the field, the complaint, what is allowed."""
+def invalid_field(wrong: msgspec.ValidationError, shape: object = Schedule) -> InvalidInput:
+    """msgspec's message in our words: the field, the complaint, what is allowed, what was probably meant."""
     complaint, _, path = str(wrong).partition(" - at `$")
     field = path.rstrip("`").lstrip(".").replace("[...]", "")
     named = re.search(r"(unknown|required) field `([^`]+)`", complaint)
     typed = re.fullmatch(r"Expected `([^`]+)`, got `([^`]+)`", complaint)
+    nearest = ""
     if named is not None:
+        nearest = meant(shape, field, named[2]) if named[1] == "unknown" else ""
         field = ".".join(filter(None, [field, named[2]]))
         complaint = "there is no such field" if named[1] == "unknown" else "it is missing"
     elif typed is not None:
         complaint = f"it must be {_worded(typed[1])}, not {_worded(typed[2])}"
     else:
         complaint = re.sub(r"^Invalid (enum )?value ('.*')$", r"\2 is not known", complaint)
-    return InvalidInput(complaint, field=field or "schedule", value="", allowed=_ALLOWED.get(field, ""))
+    hint = f"did you mean {nearest}?" if nearest else ""
+    return InvalidInput(
+        complaint, field=field or "schedule", value="", allowed=_ALLOWED.get(field, ""), hint=hint
+    )
 
 
 def _worded(types: str) -> str:

@@ -5,6 +5,7 @@
 ``wishes``       callers' commands wait for their entry, and get an answer
 ``prepare``      a caller's command becomes a change
 ``proposer``     changes become one durable entry, and are applied
+``notices``      word that an entry was applied, for whoever follows
 ``scheduler``    what is due, asked of the state
 ``launcher``     orders go to their targets, outcomes come back
 ``conclusion``   what the last leader left open

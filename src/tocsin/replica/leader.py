@@ -212,7 +212,7 @@ class Leader:
                     self._launcher.cancel(lid, reason)
             elif isinstance(change, c.CancelRequested) and isinstance(result, int):
                 self._launcher.cancel(result, change.reason)
-            elif isinstance(change, c.LaunchRequested) and isinstance(result, int):
+            elif isinstance(change, c.LaunchRequested | c.LaunchResolved) and isinstance(result, int):
                 requested.append(result)
         if lids or requested:
             rows = await self._on_state(queries.orders, self._store.db, lids + requested)

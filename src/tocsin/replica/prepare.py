@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import sqlite3
-from datetime import UTC, datetime
 
+from tocsin.decide import backfill
+from tocsin.decide.settling import kept_text, settled_text
 from tocsin.decide.timeline import Plan, Slot, first_slot, plan
 from tocsin.model import change as c
-from tocsin.model.command import CancelLaunch, Command, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
+from tocsin.model.command import (
+    Backfill,
+    CancelLaunch,
+    Command,
+    CreateToken,
+    DeleteSchedule,
+    LaunchNow,
+    NoteTokenUse,
+    PutSchedule,
+    ResolveLaunch,
+    RevokeToken,
+    SwitchSchedule,
+)
 from tocsin.model.ids import parse_launch_name
+from tocsin.model.launch import LaunchState
 from tocsin.model.rule import encode_rule
-from tocsin.model.schedule import Schedule
-from tocsin.state import queries
+from tocsin.state import past, queries
 from tocsin.state.views import decode_spec
 
 
@@ -31,15 +44,43 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
             return c.CancelRequested(
                 name.schedule, name.instant_s, name.manual, command.reason, command.actor
             )
+        case ResolveLaunch():
+            name = parse_launch_name(command.name)
+            again = command.outcome == "relaunch"
+            state = None if again else int(LaunchState[command.outcome.upper()])
+            return c.LaunchResolved(
+                name.schedule, name.instant_s, name.manual, state, command.note, command.actor
+            )
+        case Backfill():
+            chosen = past_occurrences(db, command, now_ms)[0]
+            instants = [found.instant_s for found in chosen if found.launch]
+            return c.BackfillRequested(command.id, instants, command.actor)
+        case CreateToken():
+            return c.TokenCreated(command.token, command.actor)
+        case RevokeToken():
+            return c.TokenRevoked(command.id, command.actor)
+        case NoteTokenUse():
+            return c.TokensUsed(list(command.used_ms), list(command.used_ms.values()))
+
+
+def past_occurrences(
+    db: sqlite3.Connection, command: Backfill, now_ms: int
+) -> tuple[list[backfill.Past], bool]:
+    """What a backfill would do: every occurrence in its range, and whether there are more."""
+    settled = plan(*past.timing(db, command.id))
+    known = backfill.Known(*past.known(db, command.id, command.from_s, command.until_s))
+    return backfill.choose(
+        settled, known, command.from_s, command.until_s, now_ms // 1000, command.unrecorded
+    )
 
 
 def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.SchedulePut:
     schedule = command.schedule
     found = db.execute("SELECT resolved, spec, enabled FROM schedule WHERE id = ?", (schedule.id,)).fetchone()
-    resolved = None if found is None else _settled_before(schedule, found[0], decode_spec(found[1]))
+    resolved = None if found is None else kept_text(schedule, decode_spec(found[1]), found[0])
     is_resumed = resolved is not None and not found[2]
     if resolved is None:
-        resolved = schedule.expression(anchor=datetime.fromtimestamp(now_ms // 1000, UTC)).resolved
+        resolved = settled_text(schedule, now_ms // 1000)
     first: Slot | None = None
     if schedule.enabled:
         settled = plan(resolved, schedule.timezone, encode_rule(schedule.rule()))
@@ -51,6 +92,7 @@ def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.Schedul
         first_instant_s=None if first is None else first.instant_s,
         first_delay_ms=0 if first is None else first.delay_ms,
         actor=command.actor,
+        restored=command.restored,
     )
 
 
@@ -59,13 +101,6 @@ def _first(db: sqlite3.Connection, settled: Plan, id: str, now_ms: int, is_resum
     now_s = now_ms // 1000
     first = first_slot(settled, id, now_s, queries.launched_upto_s(db, id))
     return None if is_resumed and first is not None and first.instant_s <= now_s else first
-
-
-def _settled_before(schedule: Schedule, resolved: str, former: Schedule) -> str | None:
-    """The settled text, if an edit leaves the text alone: ``@every`` must keep its anchor, in any zone."""
-    same_text = schedule.cron == former.cron
-    same_meaning = schedule.timezone == former.timezone or "@every" in resolved.lower()
-    return resolved if same_text and same_meaning else None
 
 
 def _switch(db: sqlite3.Connection, command: SwitchSchedule, now_ms: int) -> c.ScheduleSwitched:

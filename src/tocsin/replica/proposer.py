@@ -16,6 +16,7 @@ from tocsin.journal.contract import Journal, settle
 from tocsin.model.change import Change
 from tocsin.model.entry import Entry
 from tocsin.observe.metrics import Metrics
+from tocsin.replica.notices import Applied
 from tocsin.state.apply import apply
 from tocsin.state.store import Store
 
@@ -42,6 +43,7 @@ class Proposer:
         self._metrics = metrics
         self._on_state = on_state
         self._pause = pause
+        self.applied = Applied(store.meta.seq)
         self.stopping = False
         """Nobody waits any more for an entry that cannot be applied: the next start will apply it."""
         self.problem = ""
@@ -86,6 +88,7 @@ class Proposer:
             try:
                 results = await self._on_state(lambda: apply(self._store, seq, entry, raw))
                 self.problem = ""
+                self.applied.notice(seq)
                 return results
             except sqlite3.OperationalError as wrong:
                 self.problem = f"entry {seq} is in the journal but cannot be applied yet: {wrong}"

@@ -16,6 +16,7 @@ import structlog
 from tocsin.errors import Gap, SnapshotDamaged, StateDamaged, WrongIncarnation
 from tocsin.journal import codec
 from tocsin.journal.contract import Bounds, Journal
+from tocsin.observe.metrics import Metrics
 from tocsin.state import snapshot
 from tocsin.state.apply import apply
 from tocsin.state.store import Store, save_meta
@@ -23,15 +24,15 @@ from tocsin.state.store import Store, save_meta
 log = structlog.get_logger()
 
 
-async def recover(journal: Journal, state: Path, snapshots: Path) -> Store:
+async def recover(journal: Journal, state: Path, snapshots: Path, metrics: Metrics) -> Store:
     """An open store that has applied everything the journal holds."""
     bounds = await journal.bounds()
-    store = await asyncio.to_thread(open_store, journal.incarnation, bounds, state, snapshots)
+    store = await asyncio.to_thread(open_store, journal.incarnation, bounds, state, snapshots, metrics)
     await replay(journal, store, bounds.last)
     return store
 
 
-def open_store(incarnation: str, bounds: Bounds, state: Path, snapshots: Path) -> Store:
+def open_store(incarnation: str, bounds: Bounds, state: Path, snapshots: Path, metrics: Metrics) -> Store:
     """The state file, or what can be had in its place."""
     store = _usable(incarnation, bounds, state)
     if store is not None:
@@ -43,8 +44,10 @@ def open_store(incarnation: str, bounds: Bounds, state: Path, snapshots: Path) -
             snapshot.restore(snapshots, manifest, state)
         except SnapshotDamaged as damaged:
             log.warning("snapshot passed over", seq=manifest.seq, reason=str(damaged))
+            metrics.snapshots_damaged.inc()
             continue
         log.info("state restored from a snapshot", seq=manifest.seq)
+        metrics.state_rebuilds.labels("snapshot").inc()
         return _belonging(Store(state), incarnation, bounds)
     if bounds.first != 1:
         raise StateDamaged(
@@ -52,6 +55,8 @@ def open_store(incarnation: str, bounds: Bounds, state: Path, snapshots: Path) -
             hint="restore a snapshot, or start anew in another --data directory",
         )
     _set_aside(state)
+    if bounds.last:
+        metrics.state_rebuilds.labels("journal").inc()
     return _belonging(Store(state), incarnation, bounds)
 
 

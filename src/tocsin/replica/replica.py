@@ -14,12 +14,16 @@ import msgspec
 
 from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
+from tocsin.errors import Gap
+from tocsin.journal import codec
 from tocsin.journal.contract import Journal
 from tocsin.model.command import Command
+from tocsin.model.entry import Entry
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.housekeeper import Housekeeper
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.leader import Leader
+from tocsin.replica.notices import Applied
 from tocsin.replica.office import Office
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.recovery import mark_damaged, recover
@@ -87,7 +91,9 @@ class Replica:
         """Returns when it is in office and has concluded what was open."""
         await self._office.take()
         await self._journal.open()
-        self._store = await recover(self._journal, self._paths.state, self._paths.snapshots)
+        self._store = await recover(
+            self._journal, self._paths.state, self._paths.snapshots, self.metrics
+        )
         for target in self._targets.values():
             await target.start()
         self._compose()
@@ -124,7 +130,12 @@ class Replica:
             wake=wake,
         )
         self.snapshotter = Snapshotter(
-            self._journal, self._store, self._paths.snapshots, self.clock, self._snapshot_interval_s
+            self._journal,
+            self._store,
+            self._paths.snapshots,
+            self.clock,
+            self.metrics,
+            self._snapshot_interval_s,
         )
         self._housekeeper = Housekeeper(self._targets, self.clock, self._retention)
 
@@ -140,6 +151,7 @@ class Replica:
         self._leader.stop()
         self.snapshotter.stop()
         self._housekeeper.stop()
+        self.applied.end()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for target in self._targets.values():
             await target.stop()
@@ -164,6 +176,27 @@ class Replica:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, lambda: query(self._reader(), *args, **kwargs))
 
+    async def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:
+        """The next entries behind that one, up to the last one applied. Raises ``Gap`` where they were trimmed away.
+
+        One by one: it takes no more memory than the entries that are returned, and holds up no append for longer
+        than one of them takes to be read.
+        """
+        found: list[tuple[int, Entry]] = []
+        for seq in range(after + 1, min(after + limit, self.meta.seq) + 1):
+            record = await self._journal.get(seq)
+            if record is None:
+                if found:
+                    break
+                raise Gap(f"journal entry {seq} is no longer kept")
+            loop = asyncio.get_running_loop()
+            found.append((seq, await loop.run_in_executor(self._readers, codec.decode, record.raw, seq)))
+        return found
+
+    async def first_kept(self) -> int:
+        """The sequence number of the first entry that the journal still holds."""
+        return (await self._journal.bounds()).first
+
     async def output(self, kind: str, name: str, attempt: int) -> Output | None:
         """What an attempt printed, as far as its target captures it."""
         target = self._targets.get(kind)
@@ -172,6 +205,11 @@ class Replica:
     @property
     def meta(self) -> Meta:
         return self._store.meta
+
+    @property
+    def applied(self) -> Applied:
+        """Tells when the next entry has been applied."""
+        return self._proposer.applied
 
     @property
     def problem(self) -> str:

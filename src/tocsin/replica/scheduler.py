@@ -63,11 +63,13 @@ def _open_where_it_matters(
     asking = [row.sid for row in rows if row.rule and decode_rule(row.rule).overlap is not Overlap.ALLOW]
     found: dict[int, list[OpenRow]] = {}
     if asking:
-        for sid, *rest in queries.open_launches(db, asking):
+        for sid, asked_ms, *rest in queries.open_launches(db, asking):
             row = OpenRow(*rest)
             if row.lid in starting:
                 row = row._replace(state=LaunchState.STARTED)
-            if row.lid not in over:
+            # What was asked for after the fact waits for everything, and nothing waits for it.
+            only_waits = asked_ms is not None and row.state == LaunchState.QUEUED
+            if row.lid not in over and not only_waits:
                 found.setdefault(sid, []).append(row)
     return found
 

@@ -16,6 +16,7 @@ import structlog
 from tocsin.clock import Clock
 from tocsin.errors import JournalError
 from tocsin.journal.contract import Journal
+from tocsin.observe.metrics import Metrics
 from tocsin.state import snapshot
 from tocsin.state.store import Store
 
@@ -26,11 +27,20 @@ SNAPSHOTS_KEPT = 2
 class Snapshotter:
     """Runs beside the leader and only ever reads the state."""
 
-    def __init__(self, journal: Journal, store: Store, folder: Path, clock: Clock, interval_s: float) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        folder: Path,
+        clock: Clock,
+        metrics: Metrics,
+        interval_s: float,
+    ) -> None:
         self._journal = journal
         self._store = store
         self._folder = folder
         self._clock = clock
+        self._metrics = metrics
         self._interval_s = interval_s
         self._stop = asyncio.Event()
         newest = snapshot.manifests(folder)[:1]
@@ -49,9 +59,11 @@ class Snapshotter:
             return
         try:
             self.newest = await asyncio.to_thread(self._write)
+            self._metrics.snapshots.inc()
             await self._trim()
         except (OSError, sqlite3.Error, JournalError) as wrong:
             log.warning("no snapshot this time", reason=str(wrong))
+            self._metrics.snapshot_failures.inc()
             return
         log.info("snapshot", seq=self.newest.seq, bytes=self.newest.size)
 

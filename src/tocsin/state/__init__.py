@@ -9,6 +9,7 @@ from a snapshot and the journal.
 ``store``     the open file
 ``queries``   what the leader asks for: due rows, open launches, retries
 ``views``     what people ask for: schedules, launches, why
+``events``    entries as what happened, for whoever follows
 ``digest``    checksums by which replicas compare themselves
 ``snapshot``  the state at one sequence number, as a checksummed file
 """

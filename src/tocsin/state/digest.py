@@ -20,6 +20,8 @@ _ORDERED = {
     "launch": "lid",
     "attempt": "lid, attempt",
     "missed": "sid, from_s",
+    "record": "rid",
+    "token": "id",
 }
 
 

@@ -17,6 +17,8 @@ REVISION_MAY_GO = (
     "OR NOT EXISTS (SELECT 1 FROM launch l WHERE l.sid = revision.sid))"
 )
 """No launch was started under it; and if the id is deleted, it is not the last that knows the id's number."""
+RECORDS_KEPT = 1_000_000
+"""Who did what is kept as long as history is, but never more of it than this."""
 SCHEDULES_LOOKED_AT = 20_000
 """How many schedules one look for surplus history takes in: the next look goes on from there."""
 
@@ -40,10 +42,12 @@ def next_wake_ms(db: sqlite3.Connection) -> int | None:
     return min(moments, default=None)
 
 
-def open_launches(db: sqlite3.Connection, sids: Iterable[int]) -> list[tuple[int, int, int, int, int]]:
-    """Open launches of these schedules: (sid, lid, instant, kind, state)."""
+def open_launches(
+    db: sqlite3.Connection, sids: Iterable[int]
+) -> list[tuple[int, int | None, int, int, int, int]]:
+    """Open launches of these schedules: (sid, asked, lid, instant, kind, state)."""
     return db.execute(
-        "SELECT sid, lid, instant_s, kind, state FROM launch INDEXED BY launch_open "
+        "SELECT sid, asked_ms, lid, instant_s, kind, state FROM launch INDEXED BY launch_open "
         f"WHERE sid IN (SELECT value FROM json_each(?)) AND {_OPEN}",
         (json.dumps(list(sids)),),
     ).fetchall()
@@ -51,13 +55,16 @@ def open_launches(db: sqlite3.Connection, sids: Iterable[int]) -> list[tuple[int
 
 def queued_ready(db: sqlite3.Connection, limit: int) -> list[tuple[object, ...]]:
     """The oldest queued launch of each schedule that has nothing else open (``decide.waiting.QueuedRow``)."""
-    return db.execute(
-        "SELECT min(q.lid), q.instant_s, s.id, s.resolved, s.zone, s.rule "
+    found = db.execute(
+        # SQLite takes the other columns from the row of the minimum: what was asked for after the fact comes last.
+        "SELECT min(q.lid + (q.asked_ms IS NOT NULL) * 4611686018427387904), q.lid, q.instant_s, q.asked_ms, "
+        "s.id, s.resolved, s.zone, s.rule "
         "FROM launch q INDEXED BY launch_queued JOIN schedule s ON s.sid = q.sid "
         f"WHERE q.state = {LaunchState.QUEUED:d} AND NOT EXISTS (SELECT 1 FROM launch o INDEXED BY launch_open "
         f"WHERE o.sid = q.sid AND o.{_OPEN} AND o.state <> {LaunchState.QUEUED:d}) GROUP BY q.sid LIMIT ?",
         (limit,),
-    ).fetchall()
+    )
+    return [row[1:] for row in found]
 
 
 def queued_orphans(db: sqlite3.Connection, limit: int) -> list[int]:
@@ -168,8 +175,10 @@ def has_old_records(db: sqlite3.Connection, before_ms: int) -> bool:
     """Is there anything but launches that is older than that moment?"""
     found = db.execute(
         "SELECT EXISTS (SELECT 1 FROM missed WHERE at_ms < :ms) OR EXISTS (SELECT 1 FROM absence WHERE until_ms < :ms) "
-        f"OR EXISTS (SELECT 1 FROM revision WHERE until_ms < :ms AND {REVISION_MAY_GO})",
-        {"ms": before_ms},
+        f"OR EXISTS (SELECT 1 FROM revision WHERE until_ms < :ms AND {REVISION_MAY_GO}) "
+        "OR EXISTS (SELECT 1 FROM (SELECT rid, at_ms FROM record ORDER BY rid LIMIT 1) WHERE at_ms < :ms "
+        "OR rid <= (SELECT max(rid) FROM record) - :kept)",
+        {"ms": before_ms, "kept": RECORDS_KEPT},
     ).fetchone()
     return bool(found[0])
 

@@ -24,8 +24,11 @@ class Meta(msgspec.Struct):
     absent_since_ms: int = 0
     next_sid: int = 1
     next_lid: int = 1
+    next_rid: int = 1
     schedules: int = 0
     enabled: int = 0
+    tokens_seq: int = 0
+    """The entry that last changed a token: whoever remembers tokens looks again when it moves."""
     digest: bytes = b""
 
 

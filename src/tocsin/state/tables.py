@@ -4,10 +4,10 @@
 moves; its key starts with the moment, so that a midnight herd is one range on disk. ``launch`` holds open launches
 and history; its row number grows in the order of the journal, so that old history is one range as well.
 ``revision`` keeps former versions: a launch goes on with the version that it started under, and ``why`` can tell
-what was in force at any time.
+what was in force at any time. ``record`` says who did what, and when.
 """
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -27,7 +27,9 @@ CREATE TABLE schedule (
   since_ms INTEGER NOT NULL,      -- when this version came into force
   created_ms INTEGER NOT NULL,
   spec BLOB NOT NULL,             -- the schedule as written
-  note TEXT                       -- why it is paused
+  note TEXT,                      -- why it is paused
+  act TEXT NOT NULL,              -- how this version came about: created, edited, paused, resumed, restored
+  actor TEXT NOT NULL             -- by whom
 );
 
 CREATE TABLE due (
@@ -50,8 +52,9 @@ CREATE TABLE revision (
   zone TEXT NOT NULL,
   spec BLOB NOT NULL,
   note TEXT,
-  ended_by TEXT NOT NULL,         -- edited, paused, resumed or deleted
+  act TEXT NOT NULL,
   actor TEXT NOT NULL,
+  ended_by TEXT NOT NULL,         -- edited, paused, resumed, restored or deleted
   PRIMARY KEY (sid, version)
 ) WITHOUT ROWID;
 CREATE INDEX revision_by_id ON revision (id, version);
@@ -67,7 +70,10 @@ CREATE TABLE launch (
   attempt INTEGER NOT NULL,
   term INTEGER NOT NULL,
   planned_ms INTEGER,             -- NULL: at the instant itself
+  asked_ms INTEGER,               -- when a person asked for it after the fact (backfill); NULL: nobody did
   started_ms INTEGER,             -- NULL: never started
+  attempt_ms INTEGER,             -- when the present attempt began; NULL: when the launch did
+  accepted_ms INTEGER,            -- when the target took it
   ended_ms INTEGER,
   exit_code INTEGER,
   retry_at_ms INTEGER,
@@ -83,6 +89,7 @@ CREATE INDEX launch_retry ON launch (retry_at_ms) WHERE retry_at_ms IS NOT NULL;
 CREATE TABLE attempt (
   lid INTEGER NOT NULL,
   attempt INTEGER NOT NULL,
+  started_ms INTEGER,
   ended_ms INTEGER NOT NULL,
   exit_code INTEGER,
   reason TEXT NOT NULL,
@@ -99,4 +106,31 @@ CREATE TABLE missed (
   PRIMARY KEY (sid, from_s)
 ) WITHOUT ROWID;
 CREATE INDEX missed_by_age ON missed (at_ms);
+
+CREATE TABLE record (
+  rid INTEGER PRIMARY KEY,
+  seq INTEGER NOT NULL,           -- the entry that carried it
+  at_ms INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  act TEXT NOT NULL,
+  about TEXT NOT NULL,            -- a schedule's id, or a token's
+  version INTEGER,
+  lid INTEGER,                    -- the launch it was about, if it was about one
+  note TEXT NOT NULL
+);
+-- Who created a schedule stands in its row: millions of creations need no second index.
+CREATE INDEX record_by_about ON record (about, rid) WHERE act <> 'created';
+CREATE INDEX record_by_launch ON record (lid, rid) WHERE lid IS NOT NULL;
+
+CREATE TABLE token (
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  hash BLOB NOT NULL,             -- of the secret, which nobody keeps
+  scopes TEXT NOT NULL,
+  prefixes TEXT NOT NULL,         -- JSON; an empty list reaches everything
+  created_ms INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  expires_ms INTEGER,
+  used_ms INTEGER
+) WITHOUT ROWID;
 """

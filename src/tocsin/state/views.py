@@ -14,6 +14,8 @@ from tocsin.model.ids import launch_name, parse_launch_name
 from tocsin.model.launch import CLOSED_FROM, AttemptView, LaunchKind, LaunchState, LaunchView
 from tocsin.model.schedule import Schedule, ScheduleView
 from tocsin.model.target import kind_of
+from tocsin.model.token import reaches
+from tocsin.state.counts import counts as counts
 
 decode_spec = msgspec.msgpack.Decoder(Schedule).decode
 
@@ -23,8 +25,8 @@ _SCHEDULE = (
 )
 _LAUNCH = (
     "SELECT l.lid, coalesce(s.id, (SELECT r.id FROM revision r WHERE r.sid = l.sid LIMIT 1), '?'), l.version, "
-    "l.instant_s, l.kind, l.state, l.attempt, l.term, coalesce(o.replica, ''), l.planned_ms, l.started_ms, "
-    "l.ended_ms, l.exit_code, l.retry_at_ms, l.cancel, l.reason FROM launch l {index}"
+    "l.instant_s, l.kind, l.state, l.attempt, l.term, coalesce(o.replica, ''), coalesce(l.asked_ms, l.planned_ms), "
+    "l.started_ms, l.ended_ms, l.exit_code, l.retry_at_ms, l.cancel, l.reason FROM launch l {index}"
     "LEFT JOIN schedule s ON s.sid = l.sid LEFT JOIN office o ON o.term = l.term "
 )
 
@@ -48,33 +50,76 @@ def schedule(db: sqlite3.Connection, schedule_id: str) -> ScheduleView:
     return _schedule_view(found)
 
 
+def schedule_at(db: sqlite3.Connection, schedule_id: str, version: int) -> ScheduleView:
+    """As it was at that version, also when somebody has changed or deleted it since; then nothing is next."""
+    found = db.execute(_SCHEDULE + "WHERE s.id = ? AND s.version = ?", (schedule_id, version)).fetchone()
+    if found is None:
+        found = db.execute(
+            "SELECT id, version, resolved, created_ms, since_ms, spec, note, NULL FROM revision "
+            "WHERE id = ? AND version = ?",
+            (schedule_id, version),
+        ).fetchone()
+    return schedule(db, schedule_id) if found is None else _schedule_view(found)
+
+
 def schedules(
     db: sqlite3.Connection,
     *,
     prefix: str = "",
     enabled: bool | None = None,
     labels: dict[str, str] | None = None,
+    target: str | None = None,
+    within: Sequence[str] = (),
     cursor: str = "",
     limit: int = 100,
 ) -> Page:
     """In the order of their ids. The cursor is the last id seen; a page may hold less than the limit, or nothing,
-    when much was looked at and little of it was wanted."""
+    when much was looked at and little of it was wanted. ``within``: only what these prefixes reach."""
     looked_at, last = 0, ""
     items: list[ScheduleView] = []
-    rows = db.execute(
-        _SCHEDULE + "WHERE s.id > ? AND s.id >= ? AND (? IS NULL OR s.enabled = ?) ORDER BY s.id",
-        (cursor, prefix, enabled, enabled),
-    )
-    for row in rows:
-        if not row[0].startswith(prefix):
-            break
-        if len(items) == limit or looked_at == ROWS_LOOKED_AT:
-            return Page(items, last)
-        looked_at, last = looked_at + 1, row[0]
-        view = _schedule_view(row)
-        if not labels or all(view.labels.get(key) == value for key, value in labels.items()):
-            items.append(view)
+    for begin, is_exact in reached(prefix, within):
+        rows = db.execute(
+            _SCHEDULE + "WHERE s.id > ? AND s.id >= ? AND (? IS NULL OR s.enabled = ?) ORDER BY s.id",
+            (cursor, begin, enabled, enabled),
+        )
+        for row in rows:
+            if row[0] != begin if is_exact else not row[0].startswith(begin):
+                break
+            if len(items) == limit or looked_at == ROWS_LOOKED_AT:
+                return Page(items, last)
+            looked_at, last = looked_at + 1, row[0]
+            view = _schedule_view(row)
+            if _is_wanted(view, labels, target):
+                items.append(view)
     return Page(items, "")
+
+
+def reached(prefix: str, within: Sequence[str]) -> list[tuple[str, bool]]:
+    """The ranges of ids to look through, in their order: what they begin with, or (True) the id itself."""
+    if not within:
+        return [(prefix, False)]
+    roots = sorted({root.removesuffix("/") for root in within})
+    found: list[tuple[str, bool]] = []
+    for root in roots:
+        if any(root.startswith(other + "/") for other in roots):
+            continue  # another one reaches it already
+        below = root + "/"
+        if root.startswith(prefix):
+            found.append((root, True))
+        if below.startswith(prefix) or prefix.startswith(below):
+            found.append((max(below, prefix, key=len), False))
+    return sorted(found)
+
+
+def _is_wanted(view: ScheduleView, labels: dict[str, str] | None, target: str | None) -> bool:
+    if target is not None and kind_of(view.target) != target:
+        return False
+    return not labels or all(view.labels.get(key) == value for key, value in labels.items())
+
+
+def definition(view: ScheduleView) -> Schedule:
+    """The schedule as it was written, without what was added when it was read."""
+    return Schedule(**{name: getattr(view, name) for name in Schedule.__struct_fields__})
 
 
 def launch(db: sqlite3.Connection, name: str) -> LaunchView:
@@ -102,14 +147,20 @@ def attempts(db: sqlite3.Connection, name: str) -> list[AttemptView]:
     """The attempts of a launch that were not its last."""
     parts = parse_launch_name(name)
     rows = db.execute(
-        "SELECT a.attempt, a.ended_ms, a.reason, a.exit_code FROM attempt a JOIN launch l ON l.lid = a.lid "
+        "SELECT a.attempt, a.started_ms, a.ended_ms, a.reason, a.exit_code FROM attempt a JOIN launch l USING (lid) "
         "WHERE l.instant_s = ? AND l.kind = ? AND l.sid IN "
         "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?) ORDER BY a.attempt",
         (parts.instant_s, int(parts.manual), parts.schedule, parts.schedule),
     )
     return [
-        AttemptView(attempt=attempt, ended_at=_moment(ended_ms), reason=reason, exit_code=exit_code)
-        for attempt, ended_ms, reason, exit_code in rows
+        AttemptView(
+            attempt=attempt,
+            started_at=_moment_or_none(started_ms),
+            ended_at=_moment(ended_ms),
+            reason=reason,
+            exit_code=exit_code,
+        )
+        for attempt, started_ms, ended_ms, reason, exit_code in rows
     ]
 
 
@@ -131,10 +182,12 @@ def launches(
     states: Sequence[str] = (),
     since_ms: int | None = None,
     until_ms: int | None = None,
+    within: Sequence[str] = (),
     cursor: str = "",
     limit: int = 100,
 ) -> Page:
-    """The newest first. The cursor is the number of the last one seen."""
+    """The newest first. The cursor is the number of the last one seen. ``within``: only what these prefixes reach;
+    a page may then hold less than the limit."""
     where = ["l.lid < ?"]
     values: list[object] = [int(cursor) if cursor else 1 << 62]
     if schedule_id is not None:
@@ -158,10 +211,15 @@ def launches(
         where.append("l.instant_s * 1000 < ?")
         values.append(until_ms)
     query = _LAUNCH.format(index=_best_index(schedule_id, states)) + "WHERE " + " AND ".join(where)
-    rows = db.execute(query + " ORDER BY l.lid DESC LIMIT ?", (*values, limit + 1)).fetchall()
-    more = len(rows) > limit
-    rows = rows[:limit]
-    return Page([_launch_view(row) for row in rows], str(rows[-1][0]) if more else "")
+    looked_at_max = ROWS_LOOKED_AT if within else limit
+    rows = db.execute(query + " ORDER BY l.lid DESC LIMIT ?", (*values, looked_at_max + 1)).fetchall()
+    items: list[LaunchView] = []
+    for place, row in enumerate(rows):
+        if len(items) == limit or place == looked_at_max:
+            return Page(items, str(rows[place - 1][0]))
+        if reaches(within, row[1]):
+            items.append(_launch_view(row))
+    return Page(items, "")
 
 
 def _best_index(schedule_id: str | None, states: Sequence[str]) -> str:
@@ -173,46 +231,6 @@ def _best_index(schedule_id: str | None, states: Sequence[str]) -> str:
     if states and set(states) <= _TROUBLE:
         return "INDEXED BY launch_trouble "
     return ""
-
-
-class Counts(NamedTuple):
-    """The state in numbers."""
-
-    schedules: int
-    enabled: int
-    open: int
-    retrying: int
-    in_doubt: int
-    failed: int
-    missed: int
-    """Stretches of occurrences that nobody was in office for."""
-    next_ms: int | None
-
-
-def counts(db: sqlite3.Connection, since_ms: int) -> Counts:
-    """``in_doubt`` and ``failed`` are those that ended since that moment. Nothing here walks through everything."""
-    held = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('schedules', 'enabled')").fetchall())
-    (opened,) = db.execute(f"SELECT count(*) FROM launch WHERE state < {CLOSED_FROM}").fetchone()
-    (retrying,) = db.execute("SELECT count(*) FROM launch WHERE retry_at_ms IS NOT NULL").fetchone()
-    trouble = dict(
-        db.execute(
-            "SELECT state, count(*) FROM launch INDEXED BY launch_trouble "
-            "WHERE state IN (11, 14) AND ended_ms >= ? GROUP BY state",
-            (since_ms,),
-        ).fetchall()
-    )
-    (missed,) = db.execute("SELECT count(*) FROM missed WHERE at_ms >= ?", (since_ms,)).fetchone()
-    (next_ms,) = db.execute("SELECT min(at_ms) FROM due").fetchone()
-    return Counts(
-        held["schedules"],
-        held["enabled"],
-        opened,
-        retrying,
-        trouble.get(int(LaunchState.IN_DOUBT), 0),
-        trouble.get(int(LaunchState.FAILED), 0),
-        missed,
-        next_ms,
-    )
 
 
 def _schedule_view(row: Sequence[Any]) -> ScheduleView:

@@ -14,7 +14,7 @@ from typing import Any
 from tocsin.errors import Gap, UnknownChange
 from tocsin.model import change as c
 from tocsin.model.entry import Entry
-from tocsin.state.apply import history, launches, occurrences, office, schedules
+from tocsin.state.apply import backfill, history, launches, occurrences, office, schedules, tokens
 from tocsin.state.apply.context import Context
 from tocsin.state.digest import running_digest
 from tocsin.state.store import Store, save_meta
@@ -44,6 +44,11 @@ _HANDLERS: dict[type, _Handler] = {
     c.ScheduleSwitched: schedules.switched,
     c.LaunchRequested: launches.requested,
     c.CancelRequested: launches.cancel_requested,
+    c.LaunchResolved: launches.resolved,
+    c.BackfillRequested: backfill.requested,
+    c.TokenCreated: tokens.created,
+    c.TokenRevoked: tokens.revoked,
+    c.TokensUsed: tokens.used,
 }
 
 

@@ -17,6 +17,24 @@ class Context(NamedTuple):
     meta: Meta
     entry: Entry
 
+    def record(
+        self,
+        act: str,
+        about: str,
+        actor: str,
+        *,
+        version: int | None = None,
+        lid: int | None = None,
+        note: str = "",
+    ) -> None:
+        """Who did what. Only what took effect is recorded."""
+        rid = self.meta.next_rid
+        self.meta.next_rid += 1
+        self.db.execute(
+            "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (rid, self.meta.seq + 1, self.entry.time_ms, actor, act, about, version, lid, note),
+        )
+
     def take_lids(self, count: int) -> range:
         """The next numbers for launches: the same on every replica."""
         first = self.meta.next_lid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tocsin.model import change as c
 from tocsin.model.launch import CLOSED_FROM
 from tocsin.state.apply.context import Context
-from tocsin.state.queries import REVISION_MAY_GO
+from tocsin.state.queries import RECORDS_KEPT, REVISION_MAY_GO
 
 ROWS_AT_ONCE = 10_000
 
@@ -26,6 +26,10 @@ def forgotten(context: Context, change: c.HistoryForgotten) -> None:
         (change.before_ms, ROWS_AT_ONCE),
     )
     db.execute("DELETE FROM absence WHERE until_ms < ?", (change.before_ms,))
+    db.execute(
+        "DELETE FROM record WHERE rid IN (SELECT rid FROM record WHERE at_ms < ? OR rid < ? ORDER BY rid LIMIT ?)",
+        (change.before_ms, context.meta.next_rid - RECORDS_KEPT, ROWS_AT_ONCE),
+    )
     db.execute(
         "DELETE FROM revision WHERE (sid, version) IN (SELECT sid, version FROM revision "
         f"WHERE until_ms < ? AND {REVISION_MAY_GO} ORDER BY until_ms, sid, version LIMIT ?)",

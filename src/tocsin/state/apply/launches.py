@@ -16,13 +16,16 @@ from tocsin.model.rule import Overlap, decode_rule
 from tocsin.state.apply.context import Context
 
 _OPEN = f"state < {CLOSED_FROM}"
+_IN_THE_WAY = f"NOT (state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL)"
+"""What was asked for after the fact waits for everything, and nothing waits for it."""
 
 
 def attempts_started(context: Context, change: c.AttemptsStarted) -> None:
     entry = context.entry
     context.db.executemany(
-        f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = ?, term = ?, retry_at_ms = NULL, "
-        f"started_ms = coalesce(started_ms, ?), reason = NULL WHERE lid = ? AND {_OPEN}",
+        f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = ?1, term = ?2, retry_at_ms = NULL, "
+        "started_ms = coalesce(started_ms, ?3), attempt_ms = ?3, accepted_ms = NULL, reason = NULL "
+        f"WHERE lid = ?4 AND {_OPEN}",
         zip(change.attempts, repeat(entry.term), repeat(entry.time_ms), change.lids, strict=False),
     )
 
@@ -34,9 +37,9 @@ def cancels_ordered(context: Context, change: c.CancelsOrdered) -> None:
 
 def accepted(context: Context, change: c.LaunchesAccepted) -> None:
     context.db.executemany(
-        f"UPDATE launch SET state = {LaunchState.RUNNING:d} "
+        f"UPDATE launch SET state = {LaunchState.RUNNING:d}, accepted_ms = ? "
         f"WHERE lid = ? AND attempt = ? AND state = {LaunchState.STARTED:d}",
-        zip(change.lids, change.attempts, strict=True),
+        zip(repeat(context.entry.time_ms), change.lids, change.attempts, strict=False),
     )
 
 
@@ -85,10 +88,7 @@ def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
             (retry_at_ms, reason, exit_code, lid, attempt),
         ).rowcount
         if touched:
-            db.execute(
-                "INSERT OR REPLACE INTO attempt VALUES (?, ?, ?, ?, ?)",
-                (lid, attempt, ended_ms, exit_code, reason),
-            )
+            _keep_attempt(context, lid, attempt, ended_ms, exit_code, reason)
             _close_if_cancelled(context, lid)
 
 
@@ -139,6 +139,7 @@ def requested(context: Context, change: c.LaunchRequested) -> object:
             reason,
         ),
     )
+    context.record("launched", change.id, change.actor, version=version, lid=lid)
     return lid
 
 
@@ -147,7 +148,7 @@ def _state_beside_open(context: Context, sid: int, overlap: Overlap, instant_s: 
     if overlap is Overlap.ALLOW:
         return LaunchState.STARTED
     open_launches = context.db.execute(
-        f"SELECT lid, state FROM launch WHERE sid = ? AND {_OPEN}", (sid,)
+        f"SELECT lid, state FROM launch WHERE sid = ? AND {_OPEN} AND {_IN_THE_WAY}", (sid,)
     ).fetchall()
     if not open_launches:
         return LaunchState.STARTED
@@ -162,29 +163,86 @@ def _state_beside_open(context: Context, sid: int, overlap: Overlap, instant_s: 
     if overlap is Overlap.REPLACE:
         for lid, _ in open_launches:
             _cancel(context, lid, f"replaced by the run-now of {instant_s}")
-        still = context.db.execute(f"SELECT 1 FROM launch WHERE sid = ? AND {_OPEN}", (sid,)).fetchone()
+        still = context.db.execute(
+            f"SELECT 1 FROM launch WHERE sid = ? AND {_OPEN} AND {_IN_THE_WAY}", (sid,)
+        ).fetchone()
         return LaunchState.QUEUED if still else LaunchState.STARTED
     return LaunchState.QUEUED
 
 
 def cancel_requested(context: Context, change: c.CancelRequested) -> object:
     """Returns the launch's number: the leader then tells the target."""
-    kind = LaunchKind.MANUAL if change.manual else LaunchKind.SCHEDULED
-    found = context.db.execute(
-        "SELECT lid, state FROM launch WHERE instant_s = ? AND kind = ? AND sid IN "
-        "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)",
-        (change.instant_s, int(kind), change.schedule, change.schedule),
-    ).fetchone()
-    name = launch_name(change.schedule, change.instant_s, change.manual)
-    if found is None:
-        return NotFound(f"there is no launch {name!r}", hint="'tocsin launches' lists them")
-    lid, state = found
+    found = _named(context, change)
+    if isinstance(found, Refused):
+        return found
+    lid, state, _ = found
     if state >= CLOSED_FROM:
+        name = launch_name(change.schedule, change.instant_s, change.manual)
         return Refused(
             f"{name!r} has ended as {LaunchState(state).name.lower()}", hint="there is nothing to stop"
         )
     _cancel(context, lid, change.reason)
+    context.record("cancelled", change.schedule, change.actor, lid=lid, note=change.reason)
     return lid
+
+
+def resolved(context: Context, change: c.LaunchResolved) -> object:
+    """A person ends the doubt. Returns the launch's number: the leader calls it again if that is what is wanted."""
+    found = _named(context, change)
+    if isinstance(found, Refused):
+        return found
+    lid, state, attempt = found
+    if state != LaunchState.IN_DOUBT:
+        name = launch_name(change.schedule, change.instant_s, change.manual)
+        return Refused(
+            f"{name!r} is not in doubt: it is {LaunchState(state).name.lower()}",
+            hint="only what is in doubt can be resolved",
+        )
+    db, _, entry = context
+    ended_ms, exit_code, reason = db.execute(
+        "SELECT ended_ms, exit_code, reason FROM launch WHERE lid = ?", (lid,)
+    ).fetchone()
+    if change.state is None:
+        _keep_attempt(context, lid, attempt, ended_ms, exit_code, reason or "in doubt")
+        db.execute(
+            f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, term = ?, attempt_ms = ?, "
+            "accepted_ms = NULL, ended_ms = NULL, cancel = NULL, reason = NULL WHERE lid = ?",
+            (entry.term, entry.time_ms, lid),
+        )
+    else:
+        told = (
+            f"resolved by hand; it was in doubt: {reason}" if not change.note else f"resolved: {change.note}"
+        )
+        db.execute("UPDATE launch SET state = ?, reason = ? WHERE lid = ?", (change.state, told, lid))
+    outcome = "launched again" if change.state is None else LaunchState(change.state).name.lower()
+    note = f"{outcome}: {change.note}" if change.note else outcome
+    context.record("resolved", change.schedule, change.actor, lid=lid, note=note)
+    return lid
+
+
+def _named(context: Context, change: c.CancelRequested | c.LaunchResolved) -> tuple[int, int, int] | Refused:
+    """The launch of that name: number, state and attempt."""
+    kind = LaunchKind.MANUAL if change.manual else LaunchKind.SCHEDULED
+    found: tuple[int, int, int] | None = context.db.execute(
+        "SELECT lid, state, attempt FROM launch WHERE instant_s = ? AND kind = ? AND sid IN "
+        "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)",
+        (change.instant_s, int(kind), change.schedule, change.schedule),
+    ).fetchone()
+    if found is None:
+        name = launch_name(change.schedule, change.instant_s, change.manual)
+        return NotFound(f"there is no launch {name!r}", hint="'tocsin launches' lists them")
+    return found
+
+
+def _keep_attempt(
+    context: Context, lid: int, attempt: int, ended_ms: int, exit_code: int | None, reason: str
+) -> None:
+    """An attempt that will not have been the last."""
+    context.db.execute(
+        "INSERT OR REPLACE INTO attempt "
+        "SELECT lid, ?, coalesce(attempt_ms, started_ms), ?, ?, ? FROM launch WHERE lid = ?",
+        (attempt, ended_ms, exit_code, reason, lid),
+    )
 
 
 def _cancel(context: Context, lid: int, reason: str) -> None:

@@ -22,6 +22,17 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Schedule).decode
 
 
+class Put(int):
+    """The version that a put left behind, and how it came about: created, edited, restored or unchanged."""
+
+    act: str
+
+    def __new__(cls, version: int, act: str) -> Put:
+        put = super().__new__(cls, version)
+        put.act = act
+        return put
+
+
 class _Present(NamedTuple):
     sid: int
     version: int
@@ -33,10 +44,12 @@ class _Present(NamedTuple):
     created_ms: int
     spec: bytes
     note: str | None
+    act: str
+    actor: str
 
 
 def put(context: Context, change: c.SchedulePut) -> object:
-    """Returns the new version, or why not."""
+    """Returns a ``Put``, or why not."""
     present = _present(context, change.schedule.id)
     refusal = _check_version(change.schedule.id, present, change.expect)
     if refusal is not None:
@@ -54,7 +67,8 @@ def deleted(context: Context, change: c.ScheduleDeleted) -> object:
     if refusal is not None:
         return refusal
     _account_for_overdue(context, present, "the schedule was deleted before it could be launched")
-    _keep_revision(context, change.id, present, "deleted", change.actor)
+    _keep_revision(context, change.id, present, "deleted")
+    context.record("deleted", change.id, change.actor, version=present.version)
     context.db.execute("DELETE FROM due WHERE sid = ?", (present.sid,))
     context.db.execute("DELETE FROM schedule WHERE sid = ?", (present.sid,))
     context.meta.schedules -= 1
@@ -73,18 +87,29 @@ def switched(context: Context, change: c.ScheduleSwitched) -> object:
     if bool(present.enabled) == change.enabled:
         return present.version
     _account_for_overdue(context, present, "the schedule was paused before it could be launched")
-    _keep_revision(context, change.id, present, "resumed" if change.enabled else "paused", change.actor)
+    act = "resumed" if change.enabled else "paused"
+    _keep_revision(context, change.id, present, act)
     spec = msgspec.structs.replace(_decode(present.spec), enabled=change.enabled)
     context.db.execute(
-        "UPDATE schedule SET enabled = ?, version = version + 1, since_ms = ?, spec = ?, note = ? WHERE sid = ?",
-        (int(change.enabled), context.entry.time_ms, _encode(spec), change.note or None, present.sid),
+        "UPDATE schedule SET enabled = ?, version = version + 1, since_ms = ?, spec = ?, note = ?, act = ?, actor = ? "
+        "WHERE sid = ?",
+        (
+            int(change.enabled),
+            context.entry.time_ms,
+            _encode(spec),
+            change.note or None,
+            act,
+            change.actor,
+            present.sid,
+        ),
     )
+    context.record(act, change.id, change.actor, version=present.version + 1, note=change.note)
     context.meta.enabled += int(change.enabled) - present.enabled
     _set_due(context, present.sid, change.first_instant_s, change.first_delay_ms)
     return present.version + 1
 
 
-def _create(context: Context, change: c.SchedulePut) -> int:
+def _create(context: Context, change: c.SchedulePut) -> Put:
     db, meta, entry = context
     former = db.execute(
         "SELECT sid, version FROM revision WHERE id = ? ORDER BY version DESC LIMIT 1", (change.schedule.id,)
@@ -96,7 +121,7 @@ def _create(context: Context, change: c.SchedulePut) -> int:
         sid, version = former[0], former[1] + 1
     schedule = change.schedule
     db.execute(
-        "INSERT INTO schedule VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+        "INSERT INTO schedule VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)",
         (
             sid,
             schedule.id,
@@ -108,21 +133,24 @@ def _create(context: Context, change: c.SchedulePut) -> int:
             entry.time_ms,
             entry.time_ms,
             _encode(schedule),
+            _act(change, "created"),
+            change.actor,
         ),
     )
+    _record_put(context, change, "created", version)
     meta.schedules += 1
     meta.enabled += int(schedule.enabled)
     _set_due(context, sid, change.first_instant_s, change.first_delay_ms)
-    return version
+    return Put(version, _act(change, "created"))
 
 
-def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
+def _replace(context: Context, change: c.SchedulePut, present: _Present) -> Put:
     """Replace. Where the timing is as before the due row stays as it is: an edit of a description neither repeats
     nor drops an occurrence."""
     schedule = change.schedule
     former = _decode(present.spec)
     if is_same(schedule, former):
-        return present.version
+        return Put(present.version, "unchanged")
     rule = encode_rule(schedule.rule())
     same_timing = (change.resolved, schedule.timezone, rule, schedule.enabled) == (
         present.resolved,
@@ -132,10 +160,10 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
     )
     if not same_timing:
         _account_for_overdue(context, present, "the schedule was edited before it could be launched")
-    _keep_revision(context, schedule.id, present, "edited", change.actor)
+    _keep_revision(context, schedule.id, present, _act(change, "edited"))
     context.db.execute(
         "UPDATE schedule SET version = version + 1, enabled = ?, resolved = ?, zone = ?, rule = ?, since_ms = ?, "
-        "spec = ?, note = CASE WHEN ? THEN NULL ELSE note END WHERE sid = ?",
+        "spec = ?, note = CASE WHEN ? THEN NULL ELSE note END, act = ?, actor = ? WHERE sid = ?",
         (
             int(schedule.enabled),
             change.resolved,
@@ -144,18 +172,30 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> int:
             context.entry.time_ms,
             _encode(schedule),
             int(schedule.enabled),
+            _act(change, "edited"),
+            change.actor,
             present.sid,
         ),
     )
+    _record_put(context, change, "edited", present.version + 1)
     context.meta.enabled += int(schedule.enabled) - present.enabled
     if not same_timing:
         _set_due(context, present.sid, change.first_instant_s, change.first_delay_ms)
-    return present.version + 1
+    return Put(present.version + 1, _act(change, "edited"))
+
+
+def _act(change: c.SchedulePut, otherwise: str) -> str:
+    return otherwise if change.restored is None else "restored"
+
+
+def _record_put(context: Context, change: c.SchedulePut, otherwise: str, version: int) -> None:
+    note = "" if change.restored is None else f"as it was at version {change.restored}"
+    context.record(_act(change, otherwise), change.schedule.id, change.actor, version=version, note=note)
 
 
 def _present(context: Context, schedule_id: str) -> _Present | None:
     found = context.db.execute(
-        "SELECT sid, version, enabled, resolved, zone, rule, since_ms, created_ms, spec, note "
+        "SELECT sid, version, enabled, resolved, zone, rule, since_ms, created_ms, spec, note, act, actor "
         "FROM schedule WHERE id = ?",
         (schedule_id,),
     ).fetchone()
@@ -207,9 +247,9 @@ def _record_skipped(context: Context, sid: int, version: int, instant_s: int, re
     )
 
 
-def _keep_revision(context: Context, schedule_id: str, present: _Present, ended_by: str, actor: str) -> None:
+def _keep_revision(context: Context, schedule_id: str, present: _Present, ended_by: str) -> None:
     context.db.execute(
-        "INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             present.sid,
             present.version,
@@ -222,8 +262,9 @@ def _keep_revision(context: Context, schedule_id: str, present: _Present, ended_
             present.zone,
             present.spec,
             present.note,
+            present.act,
+            present.actor,
             ended_by,
-            actor,
         ),
     )
 

@@ -1,0 +1,72 @@
+"""Which occurrences of the past can be launched after the fact.
+
+Only those that were certainly not launched: skipped, missed, paused, or before there was the schedule. Where a launch
+may have happened and its record is no longer kept, nobody can know, so it is left out unless the owner insists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tocsin.decide.timeline import Plan
+
+BACKFILL_MAX = 1000
+"""How many occurrences one request may cover."""
+
+
+class Known(NamedTuple):
+    """What is recorded about the past of a schedule."""
+
+    states: Mapping[int, str]
+    """By instant: the states of the launches there are."""
+    missed: Sequence[tuple[int, int]]
+    """Stretches [from, before) that nobody was in office for."""
+    paused_ms: Sequence[tuple[int, int]]
+    """Times [since, until) in which it was paused or deleted."""
+    first_known_ms: int
+    due_instant_s: int | None
+    """What comes next by itself."""
+
+
+class Past(NamedTuple):
+    """An occurrence in the range that was asked for, and what is to become of it."""
+
+    instant_s: int
+    launch: bool
+    why: str
+
+
+def choose(
+    plan: Plan, known: Known, from_s: int, until_s: int, now_s: int, unrecorded: bool
+) -> tuple[list[Past], bool]:
+    """Every occurrence in ``[from, until)``, and whether there are more than one request may cover."""
+    upto_s = min(until_s, now_s + 1)
+    if known.due_instant_s is not None:
+        upto_s = min(upto_s, known.due_instant_s)
+    found: list[Past] = []
+    instant = plan.next_instant(from_s - 1)
+    while instant is not None and instant < upto_s:
+        if len(found) == BACKFILL_MAX:
+            return found, True
+        found.append(_judged(instant, known, unrecorded))
+        instant = plan.next_instant(instant)
+    return found, False
+
+
+def _judged(instant_s: int, known: Known, unrecorded: bool) -> Past:
+    state = known.states.get(instant_s)
+    if state == "skipped":
+        return Past(instant_s, True, "it was skipped")
+    if state is not None:
+        return Past(instant_s, False, f"it was launched: {state}")
+    if any(begin <= instant_s < end for begin, end in known.missed):
+        return Past(instant_s, True, "it was missed")
+    instant_ms = instant_s * 1000
+    if instant_ms < known.first_known_ms:
+        return Past(instant_s, True, "there was no such schedule yet")
+    if any(begin <= instant_ms < end for begin, end in known.paused_ms):
+        return Past(instant_s, True, "it was paused or deleted then")
+    if unrecorded:
+        return Past(instant_s, True, "no record of it is kept, and launching it nevertheless was asked for")
+    return Past(instant_s, False, "no record of it is kept, so it may have been launched")

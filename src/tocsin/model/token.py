@@ -1,0 +1,164 @@
+"""Who may do what.
+
+A token is ``tocsin_<id>_<secret>``. Its id is public and finds the row; of its secret only a hash is kept. It has
+scopes and, if it is not to reach everything, prefixes of ids::
+
+    read      look at schedules, launches, outputs
+    write     read, and create, change and delete schedules
+    operate   read, and pause, resume, run, cancel, resolve, backfill
+    admin     all of these, and tokens
+
+A prefix reaches whole parts of an id: ``billing`` and ``billing/`` reach ``billing/payroll``, never ``billing2``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from tocsin.errors import InvalidInput
+from tocsin.model.ids import check_id
+
+READ, WRITE, OPERATE, ADMIN = SCOPES = ("read", "write", "operate", "admin")
+PREFIXES_MAX = 32
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}")
+_TOKEN = re.compile(r"tocsin_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_NOBODY = hashlib.sha256(b"").digest()
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A token as it is kept."""
+
+    id: str
+    name: str
+    hash: bytes
+    scopes: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+    expires_ms: int | None = None
+
+
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A token as it is shown: never its secret."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    prefixes: list[str]
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+class NewTokenView(TokenView, frozen=True, kw_only=True):
+    """A token just made. This is the only time that it is told."""
+
+    token: str
+
+
+class TokenList(msgspec.Struct, frozen=True):
+    """All tokens."""
+
+    items: list[TokenView]
+
+
+class CallerView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who one is, to the service."""
+
+    name: str
+    token: str
+    """The id of the token; empty: none was needed."""
+    scopes: list[str]
+    prefixes: list[str]
+
+
+class Caller(NamedTuple):
+    """Whoever sent a request, and how far they may go."""
+
+    name: str
+    scopes: frozenset[str]
+    prefixes: tuple[str, ...] = ()
+    token: str = ""
+    """The id of the token that it came with."""
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes or ADMIN in self.scopes or (scope == READ and bool(self.scopes))
+
+    def reaches(self, id: str) -> bool:
+        """Is this schedule theirs to see?"""
+        return reaches(self.prefixes, id)
+
+    @property
+    def reaches_all(self) -> bool:
+        return not self.prefixes
+
+
+EVERYBODY = Caller("local", frozenset(SCOPES))
+"""Who asks where no tokens are needed: somebody on this machine."""
+
+
+def written(id: str, secret: str) -> str:
+    """The token as its owner keeps it."""
+    return f"tocsin_{id}_{secret}"
+
+
+def hash_of(secret: str) -> bytes:
+    """The secret is 256 random bits: nobody guesses their way back through a plain hash."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def parts_of(text: str) -> tuple[str, str] | None:
+    """Id and secret, if it has the form of a token at all."""
+    found = _TOKEN.fullmatch(text)
+    return None if found is None else (found[1], found[2])
+
+
+def is_right(secret: str, token: Token | None, now_ms: int) -> bool:
+    """Compared in the same time whether the token exists or not, and wherever the difference lies."""
+    is_same = hmac.compare_digest(hash_of(secret), _NOBODY if token is None else token.hash)
+    return is_same and token is not None and (token.expires_ms is None or now_ms < token.expires_ms)
+
+
+def check_token(name: str, scopes: Iterable[str], prefixes: Iterable[str]) -> None:
+    """Raise if there cannot be such a token."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{name[:70]!r} is not a usable name",
+            field="name",
+            value=name,
+            allowed="1 to 63 of A-Z a-z 0-9 . _ @ + -, starting with a letter or digit",
+        )
+    scopes, prefixes = tuple(scopes), tuple(prefixes)
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown or not scopes:
+        wrong = unknown[0] if unknown else ""
+        message = f"{wrong[:60]!r} is not a scope" if unknown else "a token needs a scope"
+        raise InvalidInput(message, field="scopes", value=wrong, allowed=", ".join(SCOPES))
+    if ADMIN in scopes and prefixes:
+        raise InvalidInput(
+            "an admin token reaches everything: it can make itself another one",
+            field="prefixes",
+            value=", ".join(prefixes),
+            allowed="no prefix with the scope admin",
+        )
+    if len(prefixes) > PREFIXES_MAX:
+        raise InvalidInput(
+            f"{len(prefixes)} are too many",
+            field="prefixes",
+            value=len(prefixes),
+            allowed=f"up to {PREFIXES_MAX}",
+        )
+    for prefix in prefixes:
+        check_id(prefix.removesuffix("/"), field="prefixes")
+
+
+def reaches(prefixes: Sequence[str], id: str) -> bool:
+    """Do these prefixes reach the id? None at all reach everything."""
+    roots = [prefix.removesuffix("/") for prefix in prefixes]
+    return not roots or any(id == root or id.startswith(root + "/") for root in roots)

@@ -1,0 +1,55 @@
+"""What is recorded about a stretch of a schedule's past, gathered for ``decide.backfill``."""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import pairwise
+from typing import Any
+
+from tocsin.errors import NotFound
+from tocsin.model.launch import LaunchKind, LaunchState
+
+FOREVER_MS = 1 << 62
+
+
+def timing(db: sqlite3.Connection, schedule_id: str) -> tuple[str, str, bytes | None]:
+    """Settled text, zone and rule: what ``decide.timeline.plan`` takes."""
+    found: tuple[str, str, bytes | None] | None = db.execute(
+        "SELECT resolved, zone, rule FROM schedule WHERE id = ?", (schedule_id,)
+    ).fetchone()
+    if found is None:
+        raise NotFound(f"there is no schedule {schedule_id!r}", hint="'tocsin list' shows all")
+    return found
+
+
+def known(db: sqlite3.Connection, schedule_id: str, from_s: int, until_s: int) -> tuple[Any, ...]:
+    """In the order of ``decide.backfill.Known``."""
+    asked = {"id": schedule_id, "from": from_s, "until": until_s}
+    sids = "(SELECT sid FROM schedule WHERE id = :id UNION SELECT sid FROM revision WHERE id = :id)"
+    launches = db.execute(
+        f"SELECT instant_s, state FROM launch WHERE sid IN {sids} AND kind = {LaunchKind.SCHEDULED:d} "
+        "AND instant_s >= :from AND instant_s < :until",
+        asked,
+    )
+    states = {instant_s: LaunchState(state).name.lower() for instant_s, state in launches}
+    missed = db.execute(
+        f"SELECT from_s, before_s FROM missed WHERE sid IN {sids} AND before_s > :from AND from_s < :until",
+        asked,
+    ).fetchall()
+    versions = db.execute(
+        "SELECT since_ms, until_ms, enabled, created_ms FROM revision WHERE id = :id UNION ALL "
+        f"SELECT since_ms, {FOREVER_MS}, enabled, created_ms FROM schedule WHERE id = :id ORDER BY 1",
+        asked,
+    ).fetchall()
+    first_known_ms = min((created_ms for *_, created_ms in versions), default=FOREVER_MS)
+    due = db.execute("SELECT instant_s FROM due JOIN schedule USING (sid) WHERE id = :id", asked).fetchone()
+    return states, missed, _idle(versions), first_known_ms, None if due is None else due[0]
+
+
+def _idle(versions: list[tuple[int, int, int, int]]) -> list[tuple[int, int]]:
+    """When it was paused, and the gaps between a deletion and the next creation."""
+    found = [(since_ms, until_ms) for since_ms, until_ms, enabled, _ in versions if not enabled]
+    for (_, ended_ms, *_), (began_ms, *_, created_ms) in pairwise(versions):
+        if began_ms > ended_ms and began_ms == created_ms:
+            found.append((ended_ms, began_ms))
+    return found

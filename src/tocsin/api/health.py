@@ -1,0 +1,202 @@
+"""What somebody should look at, in sentences that name the command to look with.
+
+Each issue is one function: it says nothing, or what is wrong. The order is how bad it is.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import NamedTuple
+
+from tocsin.api.service import Service
+from tocsin.cron import format_duration
+from tocsin.state.counts import Counts, counts
+
+OVERDUE_MS = 10_000
+SILENT_MS = 180_000
+"""The leader writes an entry a minute at least. After so long without one its loop stands still."""
+CLOCK_BACK_MS = 5_000
+SNAPSHOT_INTERVALS_MAX = 3
+"""A snapshot is missing when so many of its intervals have passed."""
+DISK_FREE_PART_MIN = 0.05
+DISK_FREE_BYTES_MIN = 100 * 1024 * 1024
+
+
+class Disk(NamedTuple):
+    """The room where the data is."""
+
+    size: int
+    free: int
+
+    @property
+    def is_nearly_full(self) -> bool:
+        return self.free < DISK_FREE_BYTES_MIN or self.free < self.size * DISK_FREE_PART_MIN
+
+
+class Health(NamedTuple):
+    """What was found at one moment."""
+
+    now_ms: int
+    counts: Counts
+    disk: Disk | None
+    """None: the disk does not say."""
+
+    @property
+    def lag_ms(self) -> int:
+        return self.counts.lag_ms(self.now_ms)
+
+
+async def look(service: Service) -> Health:
+    """On a reader's thread: neither the state nor the disk holds anybody up."""
+    return await service.replica.read(_look, service.now_ms(), service.data)
+
+
+def _look(db: sqlite3.Connection, now_ms: int, data: Path) -> Health:
+    return Health(now_ms, counts(db, now_ms), disk_of(data))
+
+
+def disk_of(data: Path) -> Disk | None:
+    try:
+        usage = shutil.disk_usage(data)
+    except OSError:
+        return None
+    return Disk(usage.total, usage.free)
+
+
+def issues(service: Service, found: Health) -> list[str]:
+    """The worst first. Empty: all is well."""
+    told = (
+        _cannot_write(service),
+        _stands_still(service, found),
+        _lags(found),
+        _clock_was_put_back(service, found),
+        _disk_is_nearly_full(service, found),
+        _in_doubt(found),
+        _stalled(found),
+        _failed(found),
+        _missed(found),
+        _snapshot_is_missing(service, found),
+    )
+    return [issue for issue in told if issue]
+
+
+def uptime_s(service: Service) -> float:
+    return service.replica.clock.elapsed_s() - service.started_s
+
+
+def snapshot_age_s(service: Service, now_ms: int) -> float:
+    """Of the newest one; while there is none, since the start of this process."""
+    newest = service.replica.snapshotter.newest
+    return uptime_s(service) if newest is None else max(0.0, (now_ms - newest.time_ms) / 1000)
+
+
+def _cannot_write(service: Service) -> str:
+    problem = service.replica.problem.rstrip(".")
+    if not problem:
+        return ""
+    return (
+        f"Nothing can be written, so nothing is launched: {problem}. "
+        f"'df -h {service.data}' and the log ('journalctl -u tocsin') tell more."
+    )
+
+
+def _stands_still(service: Service, found: Health) -> str:
+    silent_ms = found.now_ms - service.replica.meta.time_ms
+    if silent_ms <= SILENT_MS or service.replica.problem:
+        return ""
+    return (
+        f"Nothing was written for {_length(silent_ms)}, though an entry a minute is the least: the scheduling "
+        "loop stands still. The log ('journalctl -u tocsin') may tell why; a restart loses nothing."
+    )
+
+
+def _lags(found: Health) -> str:
+    if found.lag_ms <= OVERDUE_MS:
+        return ""
+    return (
+        f"The earliest occurrence is overdue by {_length(found.lag_ms)}: "
+        "'tocsin launches --state started' shows which calls it may be waiting for."
+    )
+
+
+def _clock_was_put_back(service: Service, found: Health) -> str:
+    ahead_ms = service.replica.meta.time_ms - found.now_ms
+    if ahead_ms <= CLOCK_BACK_MS:
+        return ""
+    return (
+        f"The clock was put back: the last entry is {_length(ahead_ms)} ahead of it. "
+        "'timedatectl' or 'chronyc tracking' shows whether it is right now."
+    )
+
+
+def _disk_is_nearly_full(service: Service, found: Health) -> str:
+    if found.disk is None or not found.disk.is_nearly_full:
+        return ""
+    return (
+        f"The disk is nearly full, {found.disk.free // 1024**2} MB are left; when there is no room, nothing is "
+        f"launched. 'df -h {service.data}' and 'du -sh {service.data}/*' show where it went."
+    )
+
+
+def _in_doubt(found: Health) -> str:
+    number = found.counts.in_doubt
+    if not number:
+        return ""
+    return (
+        f"{_launches(number)} of the last 24 hours {'is' if number == 1 else 'are'} in doubt: "
+        "'tocsin launches --state in_doubt' names them."
+    )
+
+
+def _stalled(found: Health) -> str:
+    number = found.counts.stalled
+    if not number:
+        return ""
+    return (
+        f"{_launches(number)} {'has' if number == 1 else 'have'} been open for too long (past the time-out, or "
+        "for more than a day): 'tocsin launches --state started,running,retrying' names what is open."
+    )
+
+
+def _failed(found: Health) -> str:
+    if not found.counts.failed:
+        return ""
+    return (
+        f"{_launches(found.counts.failed)} of the last 24 hours failed: "
+        "'tocsin launches --state failed' names them."
+    )
+
+
+def _missed(found: Health) -> str:
+    number = found.counts.missed
+    if not number:
+        return ""
+    stretches = "one stretch of occurrences was" if number == 1 else f"{number} stretches of occurrences were"
+    return (
+        f"Nobody was in office, and {stretches} given up in the last 24 hours: "
+        "'tocsin why ID TIME' tells of each."
+    )
+
+
+def _snapshot_is_missing(service: Service, found: Health) -> str:
+    """Only entries since the newest one make another necessary; time before this process does not count."""
+    newest = service.replica.snapshotter.newest
+    if newest is not None and newest.seq == service.replica.meta.seq:
+        return ""
+    age_s = min(snapshot_age_s(service, found.now_ms), uptime_s(service))
+    if age_s <= SNAPSHOT_INTERVALS_MAX * service.snapshot_interval_s:
+        return ""
+    return (
+        "There was no snapshot for several of its intervals, so the journal grows and a restart takes longer: "
+        f"the log ('journalctl -u tocsin') says why, 'ls -l {service.data}/snapshots' what there is."
+    )
+
+
+def _launches(count: int) -> str:
+    return f"{count} launch" if count == 1 else f"{count} launches"
+
+
+def _length(ms: int) -> str:
+    return format_duration(ms // 1000)

@@ -1,0 +1,197 @@
+"""What somebody should look at is told in words, with the command to look with; what is well is not told of."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from tests.core.desk import START, Desk, at, put
+
+from tocsin.api import health
+from tocsin.api.health import Disk, Health
+from tocsin.api.service import Service
+from tocsin.cli.main import app
+from tocsin.config import Settings
+from tocsin.node import compose
+from tocsin.state.counts import Counts, counts
+from tocsin.targets.contract import Outcome, Verdict
+
+COMMANDS = typer.main.get_command(app)
+MINUTE_S, DAY_S = 60, 86_400
+ROOMY = Disk(size=10**12, free=10**11)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk(START)
+    yield desk
+    desk.close()
+
+
+def _counts(desk: Desk) -> Counts:
+    return counts(desk.db, desk.now_ms)
+
+
+def a_launch_without_a_time_out_stalls_after_a_day(desk: Desk) -> None:
+    put(desk, id="s", cron=f"@at {START + 10}")
+    at(desk, 10)
+    desk.now_ms += (DAY_S - 1) * 1000
+    assert _counts(desk).stalled == 0
+    desk.now_ms += 2000
+    assert _counts(desk).stalled == 1
+
+
+def a_launch_stalls_when_its_time_out_should_have_ended_it(desk: Desk) -> None:
+    put(desk, id="short", cron=f"@at {START + 10}", timeout="1m")
+    put(desk, id="long", cron=f"@at {START + 10}", timeout="3d")
+    at(desk, 10)
+    desk.now_ms += 5 * MINUTE_S * 1000
+    assert _counts(desk).stalled == 0
+    desk.now_ms += 2 * MINUTE_S * 1000
+    assert _counts(desk).stalled == 1, "the short one"
+    desk.now_ms += 2 * DAY_S * 1000
+    assert _counts(desk).stalled == 1, "the long one has another day"
+
+
+def an_attempt_that_nobody_makes_stalls(desk: Desk) -> None:
+    put(desk, id="s", cron=f"@at {START + 10}", retry={"limit": 3, "backoff": "10s"})
+    at(desk, 10)
+    (lid,) = desk.flights
+    desk.end(lid, Outcome(Verdict.FAILED, reason="no"))
+    assert _counts(desk).open_by_state == {"started": 0, "running": 0, "retrying": 1, "queued": 0}
+    desk.now_ms += 2 * MINUTE_S * 1000
+    assert _counts(desk).stalled == 0
+    desk.now_ms += 6 * MINUTE_S * 1000
+    assert _counts(desk).stalled == 1
+
+
+def lag_is_what_the_earliest_occurrence_is_overdue(desk: Desk) -> None:
+    put(desk, id="s", cron=f"@at {START + 60}")
+    assert _counts(desk).lag_ms(desk.now_ms) == 0
+    desk.now_ms += 75_000
+    assert _counts(desk).lag_ms(desk.now_ms) == 15_000
+    desk.turns()
+    assert _counts(desk).lag_ms(desk.now_ms) == 0
+
+
+@pytest.mark.parametrize(
+    ("disk", "is_nearly_full"),
+    [
+        (Disk(10**12, 10**11), False),
+        (Disk(10**12, 4 * 10**10), True),
+        (Disk(10**9, 90 * 1024**2), True),
+        (Disk(10**9, 200 * 1024**2), False),
+    ],
+)
+def a_disk_is_nearly_full_by_its_part_or_by_its_bytes(disk: Disk, is_nearly_full: bool) -> None:
+    assert disk.is_nearly_full == is_nearly_full
+
+
+def a_disk_that_does_not_answer_is_no_issue(tmp_path: Path) -> None:
+    assert health.disk_of(tmp_path / "gone") is None
+    found = health.disk_of(tmp_path)
+    assert found is not None
+    assert 0 < found.free <= found.size
+
+
+def _issues_of(data: Path, changed: Callable[[Service, Health], Health]) -> list[str]:
+    """The issues of a real replica that is well but for what the test changes."""
+
+    async def whole() -> list[str]:
+        settings = Settings(data=data, name="one")
+        replica = compose(settings)
+        await replica.start()
+        try:
+            service = Service(replica, settings)
+            found = (await health.look(service))._replace(disk=ROOMY)
+            assert health.issues(service, found) == []
+            return health.issues(service, changed(service, found))
+        finally:
+            await replica.stop()
+
+    return asyncio.run(asyncio.wait_for(whole(), 30))
+
+
+def _with_counts(**numbers: Any) -> Callable[[Service, Health], Health]:
+    return lambda _, found: found._replace(counts=found.counts._replace(**numbers))
+
+
+def _overdue(_: Service, found: Health) -> Health:
+    return found._replace(counts=found.counts._replace(next_ms=found.now_ms - 90_000))
+
+
+def _cannot_write(service: Service, found: Health) -> Health:
+    service.replica._proposer.problem = "no room on the disk"
+    return found
+
+
+def _silent(_: Service, found: Health) -> Health:
+    return found._replace(now_ms=found.now_ms + 200_000)
+
+
+def _put_back(_: Service, found: Health) -> Health:
+    return found._replace(now_ms=found.now_ms - 3_600_000)
+
+
+def _long_without_a_snapshot(service: Service, found: Health) -> Health:
+    service.started_s -= 3 * service.snapshot_interval_s + 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (_with_counts(in_doubt=1), "1 launch of the last 24 hours is in doubt"),
+        (_with_counts(in_doubt=2), "2 launches of the last 24 hours are in doubt"),
+        (_with_counts(failed=3), "3 launches of the last 24 hours failed"),
+        (_with_counts(missed=1), "one stretch of occurrences was given up"),
+        (_with_counts(missed=4), "4 stretches of occurrences were given up"),
+        (_with_counts(stalled=1), "1 launch has been open for too long"),
+        (_overdue, "overdue by 1m30s"),
+        (_cannot_write, "nothing is launched: no room on the disk."),
+        (_silent, "the scheduling loop stands still"),
+        (_put_back, "The clock was put back: the last entry is 59m"),
+        (_long_without_a_snapshot, "There was no snapshot"),
+        (
+            lambda _, found: found._replace(disk=Disk(10**12, 10**9)),
+            "The disk is nearly full, 953 MB are left",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def an_issue_is_a_sentence_with_a_command(
+    tmp_path: Path, changed: Callable[[Service, Health], Health], words: str
+) -> None:
+    (issue,) = _issues_of(tmp_path, changed)
+    assert words in issue
+    assert issue.endswith(".")
+    quoted = re.findall(r"'([^']+)'", issue)
+    assert quoted, "it names no command"
+    for line in quoted:
+        program, *rest = shlex.split(line)
+        if program == "tocsin":
+            COMMANDS.commands[rest[0]].make_context(rest[0], rest[1:], resilient_parsing=False)
+        else:
+            assert program in ("df", "du", "ls", "journalctl", "timedatectl", "chronyc")
+
+
+def the_worst_comes_first(tmp_path: Path) -> None:
+    def everything(service: Service, found: Health) -> Health:
+        _cannot_write(service, found)
+        return _with_counts(in_doubt=1, failed=1, missed=1, stalled=1)(service, _overdue(service, found))
+
+    issues = _issues_of(tmp_path, everything)
+    assert [re.search("written|overdue|doubt|too long|failed|given up", text)[0] for text in issues] == [
+        "written",
+        "overdue",
+        "doubt",
+        "too long",
+        "failed",
+        "given up",
+    ]

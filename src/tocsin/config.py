@@ -5,6 +5,7 @@ A setting is given on the command line of ``tocsin serve``, or in the environmen
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from pathlib import Path
 
@@ -20,7 +21,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Directory for everything this node keeps: journal, state, snapshots, records of commands."""
 
     listen: str = "127.0.0.1:8400"
-    """Address of the API, HOST:PORT. Loopback only."""
+    """Address of the API, HOST:PORT. On any other than loopback callers need tokens, and TLS should be on."""
+
+    tls_cert: str = ""
+    """File of the certificate (PEM, with its chain) that the API shows. Read again when it changes."""
+
+    tls_key: str = ""
+    """File of the certificate's private key (PEM, without a passphrase)."""
+
+    tokens: str = "auto"
+    """Whether callers need a token. ``auto``: unless ``listen`` is loopback; ``always``: everywhere."""
+
+    rate_limit: int = 2_000
+    """How many requests a second one caller may make; 0: any number."""
+
+    allow_exec: str = "auto"
+    """Whether schedules may run commands. ``auto``: only if ``listen`` is loopback; ``yes``; ``no``."""
+
+    exec_users: str = ""
+    """Users that commands may be run as, beside the service's own, separated by commas; ``*``: any."""
+
+    http_allow: str = ""
+    """If given, http targets may call only these: hosts, ``*.example.org``, networks, separated by commas."""
+
+    http_deny: str = ""
+    """What http targets may not call: hosts, ``*.example.org``, networks such as ``10.0.0.0/8``."""
 
     journal: str = ""
     """URL of the journal. Empty: ``sqlite:///<data>/journal.db``."""
@@ -49,6 +74,49 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str = "text"
     """How log lines look: ``text`` for people, ``json`` for machines."""
 
+    def check(self) -> None:
+        """Raise for a value that no part of the node could make sense of."""
+        self.address()
+        _one_of("tokens", self.tokens, ("auto", "always"))
+        _one_of("allow_exec", self.allow_exec, ("auto", "yes", "no"))
+        if self.rate_limit < 0:
+            raise InvalidInput(
+                f"{self.rate_limit} is out of range",
+                field="rate_limit",
+                value=self.rate_limit,
+                allowed="0 (none) or more",
+            )
+        if bool(self.tls_cert) != bool(self.tls_key):
+            missing = "tls_key" if self.tls_cert else "tls_cert"
+            raise InvalidInput(
+                "TLS needs a certificate and its key", field=missing, value="", allowed="both or none of them"
+            )
+
+    def is_loopback(self) -> bool:
+        """Does the API listen where only this machine can reach it?"""
+        host, _ = self.address()
+        try:
+            return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def is_tls(self) -> bool:
+        return bool(self.tls_cert)
+
+    def is_exposed(self) -> bool:
+        """Can others on the network read what is said: tokens and payloads?"""
+        return not self.is_loopback() and not self.is_tls()
+
+    def admin_file(self) -> Path:
+        """Where the first token is put, for the one who runs the service."""
+        return self.data / "admin.token"
+
+    def needs_tokens(self) -> bool:
+        return self.tokens == "always" or not self.is_loopback()
+
+    def allows_exec(self) -> bool:
+        return self.allow_exec == "yes" or (self.allow_exec == "auto" and self.is_loopback())
+
     def replica_name(self) -> str:
         return self.name or socket.gethostname()
 
@@ -63,3 +131,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.listen!r} is not an address", field="listen", value=self.listen, allowed="HOST:PORT"
             )
         return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidInput(
+            f"{value!r} is not a choice", field=field, value=value, allowed=" or ".join(allowed)
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import resource
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tocsin.observe.metrics import Metrics
 from tocsin.replica.office import LockedOffice
 from tocsin.replica.replica import Paths, Replica
 from tocsin.targets.exec.orders import ExecSettings
+from tocsin.targets.permissions import permissions_of
 from tocsin.targets.registry import build_targets
 
 
@@ -29,14 +29,16 @@ def raise_file_limit() -> None:
 
 def compose(settings: Settings) -> Replica:
     """A replica with the engines that the settings ask for. Nothing runs yet."""
-    _check_loopback(settings)
+    settings.check()
     paths = Paths(settings.data.absolute())
     return Replica(
         name=settings.replica_name(),
         paths=paths,
         journal=_journal(settings.journal_url()),
         office=LockedOffice(paths.lock),
-        targets=build_targets(paths.data / "exec", _exec_settings(settings)),
+        targets=build_targets(
+            paths.data / "exec", _exec_settings(settings), permissions=permissions_of(settings)
+        ),
         clock=SystemClock(),
         metrics=Metrics(),
         retention=Retention.parse(settings.history_age, settings.history_each, settings.history_total),
@@ -61,23 +63,4 @@ def _journal(url: str) -> Journal:
         field="journal",
         value=url,
         allowed="sqlite:///relative/path or sqlite:////absolute/path",
-    )
-
-
-def _check_loopback(settings: Settings) -> None:
-    """There is no access control yet, so nobody but this machine may reach it."""
-    host, _ = settings.address()
-    if host == "localhost":
-        return
-    try:
-        if ipaddress.ip_address(host).is_loopback:
-            return
-    except ValueError:
-        pass
-    raise InvalidInput(
-        f"{host!r} is not a loopback address",
-        field="listen",
-        value=settings.listen,
-        allowed="127.0.0.1:PORT, [::1]:PORT or localhost:PORT",
-        hint="access from other machines needs access control, which this version does not have",
     )

@@ -70,6 +70,11 @@ def the_payload_comes_on_standard_input(tmp_path: Path) -> None:
     assert output.head == b'{"company":7}'
 
 
+def a_command_without_a_payload_finds_its_input_empty(tmp_path: Path) -> None:
+    _, output = _end_of(tmp_path, shell("wc -c", payload=b"null"))
+    assert int(output.head) == 0
+
+
 def a_large_payload_that_nobody_reads_blocks_nothing(tmp_path: Path) -> None:
     outcome, _ = _end_of(tmp_path, shell("exit 0", payload=b'"' + b"x" * (1 << 20) + b'"'))
     assert outcome.verdict is Verdict.SUCCEEDED

@@ -7,6 +7,10 @@ its own second try of GET, PUT and DELETE after a lost connection is stopped by 
 A connection is used again only where a lost request does no harm, that is when the receiver deduplicates: a
 server that closes an idle connection just as a request goes out would otherwise turn a healthy call into
 doubt.
+
+Where calls may go is decided by ``fence``, on the address: a host that is one in itself is judged before anything
+else, and what a name server says passes ``FencedResolver`` before a socket is opened. A connection is kept under
+the host that was judged when it was made.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import ClassVar
 
 import aiohttp
 import msgspec
+from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict
 
 from tocsin import __version__
@@ -28,6 +33,9 @@ from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.model.target import TargetSpec
 from tocsin.targets.contract import Order, Outcome, Output, Verdict
+from tocsin.targets.fence import Denied, Fence
+from tocsin.targets.permissions import hosts_of
+from tocsin.targets.resolver import FencedResolver
 from tocsin.targets.secrets import SecretMissingError, read_secret
 
 _EXCERPT_BYTES_MAX = 4096
@@ -46,8 +54,18 @@ class HttpTarget:
     kind: ClassVar[str] = "http"
     looks_up: ClassVar[bool] = False
 
-    def __init__(self, *, clock: Clock | None = None, connections_max: int = 256) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        connections_max: int = 256,
+        fence: Fence | None = None,
+        resolver: AbstractResolver | None = None,
+    ) -> None:
         self._clock = clock or SystemClock()
+        self._fence = fence or Fence()
+        self._own_resolver = resolver
+        self._resolver: FencedResolver | None = None
         self._connections_max = connections_max
         self._fresh: aiohttp.ClientSession | None = None
         self._kept: aiohttp.ClientSession | None = None
@@ -57,19 +75,28 @@ class HttpTarget:
         return isinstance(spec, HttpSpec) and spec.idempotent
 
     async def start(self) -> None:
-        self._fresh = _session(aiohttp.TCPConnector(limit=self._connections_max, force_close=True))
-        self._kept = _session(aiohttp.TCPConnector(limit=self._connections_max))
+        resolver = self._resolver = FencedResolver(self._fence, self._own_resolver)
+        limit = self._connections_max
+        self._fresh = _session(aiohttp.TCPConnector(limit=limit, resolver=resolver, force_close=True))
+        self._kept = _session(aiohttp.TCPConnector(limit=limit, resolver=resolver))
 
     async def stop(self) -> None:
         for session in (self._fresh, self._kept):
             if session is not None:
                 await session.close()
+        if self._resolver is not None:
+            await self._resolver.close()
 
     async def launch(self, order: Order) -> Outcome:
         spec = order.target
         assert isinstance(spec, HttpSpec)
         session = self._kept if spec.idempotent else self._fresh
         assert session is not None, "start() comes first"
+        try:
+            for host in hosts_of(spec):
+                self._fence.check_host(host)
+        except Denied as denied:
+            return Outcome(Verdict.NOT_STARTED, str(denied), permanent=True, ended_ms=self._clock.wall_ms())
         call = _Call(session, spec, order, self._clock)
         key = (order.name, order.attempt)
         self._pending[key] = call
@@ -173,7 +200,7 @@ class _Call:
             async with asyncio.timeout(timeout_s):
                 headers = await self._headers(body)
                 return await self._send(headers, body)
-        except SecretMissingError as error:
+        except (Denied, SecretMissingError) as error:
             return Outcome(Verdict.NOT_STARTED, str(error), permanent=True)
         except TimeoutError:
             return self._interrupted(

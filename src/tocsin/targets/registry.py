@@ -10,15 +10,21 @@ from tocsin.targets.exec.orders import ExecSettings
 from tocsin.targets.exec.target import ExecTarget
 from tocsin.targets.http import HttpTarget
 from tocsin.targets.null import NullTarget
+from tocsin.targets.permissions import Permissions
 
 
 def build_targets(
-    exec_dir: Path, exec_settings: ExecSettings | None = None, *, clock: Clock | None = None
+    exec_dir: Path,
+    exec_settings: ExecSettings | None = None,
+    *,
+    clock: Clock | None = None,
+    permissions: Permissions | None = None,
 ) -> dict[str, Target]:
-    """Every target by its kind, not yet started."""
+    """Every target by its kind, not yet started. Each keeps to what is permitted."""
+    permissions = permissions or Permissions()
     targets: tuple[Target, ...] = (
-        ExecTarget(exec_dir, exec_settings, clock=clock),
-        HttpTarget(clock=clock),
+        ExecTarget(exec_dir, exec_settings, clock=clock, permissions=permissions),
+        HttpTarget(clock=clock, fence=permissions.fence),
         NullTarget(),
     )
     return {target.kind: target for target in targets}

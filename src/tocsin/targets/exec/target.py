@@ -16,6 +16,7 @@ from tocsin.targets.exec.link import Link
 from tocsin.targets.exec.orders import ExecSettings, base_env, for_keeper
 from tocsin.targets.exec.reach import send_signal, until_gone
 from tocsin.targets.exec.records import VOID, Record
+from tocsin.targets.permissions import Permissions
 
 _HAND_OVERS_MAX = 64
 """Orders on their way to a keeper at one time: far fewer than the socket holds."""
@@ -44,12 +45,18 @@ class ExecTarget:
     looks_up: ClassVar[bool] = True
 
     def __init__(
-        self, exec_dir: Path, settings: ExecSettings | None = None, *, clock: Clock | None = None
+        self,
+        exec_dir: Path,
+        settings: ExecSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        permissions: Permissions | None = None,
     ) -> None:
         self._archive = Archive(exec_dir.absolute())
         self._epoch = Epoch(exec_dir.absolute())
         self._settings = settings or ExecSettings()
         self._clock = clock or SystemClock()
+        self._permissions = permissions or Permissions()
         self._charges: dict[str, _Charge] = {}
         self._slots = asyncio.Semaphore(_HAND_OVERS_MAX)
         self._link: Link | None = None
@@ -76,6 +83,9 @@ class ExecTarget:
 
     async def launch(self, order: Order) -> Outcome:
         record = self._archive.record(order.name, order.attempt)
+        refusal = self._permissions.refusal(order.target)
+        if refusal:  # it may have been launched before that was so
+            return await self._found(record) or Outcome(Verdict.NOT_STARTED, refusal, permanent=True)
         if record.path in self._charges:
             found = await self._found(record)
             if found is not None:
@@ -165,7 +175,8 @@ class ExecTarget:
         void_after_s = self._clock.elapsed_s() + patience_s
         where = {"record": record.path, "base_env": self._base_env, "void_after_s": void_after_s}
         charge.text = for_keeper(order, self._settings, **where)
-        charge.payload = order.payload
+        # A command without a payload finds its input empty, as under cron: `read` and `ssh` would take "null" for some.
+        charge.payload = b"" if order.payload == b"null" else order.payload
         try:
             self._send(record, charge)
             async with asyncio.timeout(patience_s):

@@ -1,0 +1,93 @@
+"""What the operator lets schedules do: asked when one is written, and again at each launch.
+
+The answer when it is written spares its owner a surprise at two in the morning. The answer at the launch is the
+one that protects: the settings may have changed since, and a name may have another address by then.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import msgspec
+from yarl import URL
+
+from tocsin.config import Settings
+from tocsin.errors import Forbidden
+from tocsin.model.schedule import Schedule
+from tocsin.model.target import ExecTarget, HttpTarget, TargetSpec
+from tocsin.targets.fence import Denied, Fence
+
+
+class Permissions(msgspec.Struct, frozen=True):
+    """Without any setting: everything but the addresses that hand out credentials."""
+
+    allow_exec: bool = True
+    users: frozenset[str] | None = None
+    """Whom a command may be run as. None: anybody."""
+    fence: Fence = Fence()
+
+    def check(self, schedule: Schedule) -> None:
+        """Raise Forbidden if this schedule asks for what can never be launched here."""
+        refusal = self.refusal(schedule.target)
+        if refusal:
+            raise Forbidden(refusal, hint="whoever runs the service decides that, by its settings")
+
+    def refusal(self, spec: TargetSpec) -> str:
+        """Why not, naming the setting. Empty: nothing is known against it."""
+        if isinstance(spec, ExecTarget):
+            return self._against_command(spec)
+        if isinstance(spec, HttpTarget):
+            return self._against_call(spec)
+        return ""
+
+    def _against_command(self, spec: ExecTarget) -> str:
+        if not self.allow_exec:
+            return "exec targets are not allowed here: the setting allow_exec forbids them"
+        if spec.user is not None and self.users is not None and spec.user not in self.users:
+            return f"commands may not be run as {spec.user[:100]!r}: the setting exec_users does not name that user"
+        return ""
+
+    def _against_call(self, spec: HttpTarget) -> str:
+        try:
+            for host in hosts_of(spec):
+                self.fence.check_host(host)
+        except Denied as denied:
+            return str(denied)
+        return ""
+
+
+def hosts_of(spec: HttpTarget) -> list[str]:
+    """Whom a call is for: the host of its address, and the one in a ``Host`` header, which a gateway goes by."""
+    named = [value for name, value in spec.headers.items() if name.lower() == "host"]
+    return [_host_of(spec.url), *(_host_of(f"http://{value.strip()}") for value in named)]
+
+
+def _host_of(url: str) -> str:
+    """The host as the caller's own library reads it: two readings of one address are how a fence is passed."""
+    try:
+        return URL(url).raw_host or ""
+    except ValueError:
+        return ""
+
+
+def listed_users(text: str, own: str) -> frozenset[str] | None:
+    """The setting ``exec_users``. The service's own user is no change of user, and so always among them."""
+    names = {name.strip() for name in text.split(",")} - {""}
+    return None if "*" in names else frozenset(names | {own})
+
+
+def permissions_of(settings: Settings) -> Permissions:
+    """What schedules may do on a node with these settings."""
+    return Permissions(
+        allow_exec=settings.allows_exec(),
+        users=listed_users(settings.exec_users, own=_own_user()),
+        fence=Fence.parse(settings.http_allow, settings.http_deny),
+    )
+
+
+def _own_user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container may run under a number that has no name
+        return ""

@@ -153,3 +153,55 @@ def the_mistakes_of_all_documents_of_all_files_are_told_at_once(tocsin, folder):
     for told in ("line 4: the key 'id'", "all/bad", "2.yaml", "all/worse", "3.yaml, line"):
         assert told in done.err, done.err
     assert tocsin("list", "all/").out == ""
+
+
+def toml_is_read_too(tocsin, folder):
+    path = folder(
+        {
+            "one.toml": 'id = "toml/one"\ncron = "@daily"\n[target]\nkind = "null"\n',
+            "two.toml": '[[schedules]]\nid = "toml/two"\ncron = "@daily"\ntarget = {kind = "null"}\n'
+            'start = 2030-01-01T00:00:00Z\n[[schedules]]\nid = "toml/three"\ncron = "@daily"\ntarget.kind = "null"\n',
+            "items.toml": '[[items]]\nid = "toml/four"\ncron = "@daily"\ntarget = {kind = "null"}\n',
+        }
+    )
+    done = tocsin("apply", "-f", str(path))
+    assert done.out == "toml/four created\ntoml/one created\ntoml/two created\ntoml/three created\n"
+    assert tocsin("show", "toml/two", "--json").json["start"] == "2030-01-01T00:00:00Z"
+
+
+def mistakes_in_toml_are_told_with_their_place(tocsin, folder):
+    path = folder(
+        {
+            "twice.toml": 'id = "a"\nid = "b"\n',
+            "open.toml": 'id = "a\n',
+            "wrong.toml": '[[schedules]]\nid = "toml/wrong"\ncron = "nonsense"\ntarget = {kind = "null"}\n',
+        }
+    )
+    done = tocsin("apply", "-f", str(path))
+    assert (done.status, done.out) == (1, "")
+    for told in ("twice.toml", "open.toml", "at line 1", "wrong.toml, item 1, toml/wrong"):
+        assert told in done.err, done.err
+
+
+def yaml_may_call_its_list_schedules(tocsin):
+    text = "x-base: &base {cron: '@daily', target: {kind: 'null'}}\nschedules:\n- {<<: *base, id: list/a}\n"
+    assert tocsin("apply", "-f", "-", stdin=text).out == "list/a created\n"
+    beside = tocsin("apply", "-f", "-", stdin="timezone: UTC\nschedules: []\n")
+    assert (beside.status, "'timezone' cannot stand beside 'schedules'" in beside.err) == (1, True)
+
+
+def a_field_that_does_not_exist_comes_with_the_one_that_was_meant(tocsin):
+    text = "{id: meant/a, cron: '@daily', timezon: UTC, target: {kind: exec, shel: date}}"
+    assert "did you mean timezone?" in tocsin("apply", "-f", "-", stdin=text).err
+    text = text.replace("timezon:", "timezone:")
+    assert "did you mean shell?" in tocsin("apply", "-f", "-", stdin=text).err
+    unlike = text.replace("shel:", "colour:")
+    assert "did you mean" not in tocsin("apply", "-f", "-", stdin=unlike).err
+
+
+def many_documents_are_told_in_their_order(tocsin, folder):
+    one = "{id: many/%d, cron: '@daily', target: {kind: 'null'}}\n"
+    path = folder({"many.yaml": "---\n".join(one % number for number in range(100))})
+    done = tocsin("apply", "-f", str(path))
+    assert done.out == "".join(f"many/{number} created\n" for number in range(100))
+    assert done.err == "", "no bar where nobody looks"

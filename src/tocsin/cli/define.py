@@ -2,49 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import REFUSED, Json, Url, ask, print_json, report
-from tocsin.errors import NotFound, TocsinError, Unreachable
+from tocsin.cli.command import REFUSED, Json, Url, ask, say
 
 if TYPE_CHECKING:
     from tocsin.cli.documents import Document
-    from tocsin.client import Client
 
-
-class _Applied(NamedTuple):
-    """What became of a document."""
-
-    id: str
-    result: str
-    version: int
-    enabled: bool
-    remark: str = ""
-
-    def __str__(self) -> str:
-        version = f" (version {self.version})" if self.result == "updated" else ""
-        return f"{self.id} {self.result}{version}" + (f", {self.remark}" if self.remark else "")
+Files = Annotated[
+    list[str],
+    typer.Option("--file", "-f", metavar="FILE|DIR|-", help="Several. - is stdin: YAML or JSON."),
+]
 
 
 def apply(
-    file: Annotated[list[str], typer.Option("--file", "-f", metavar="FILE|DIR|-", help="Several.")],
+    file: Files,
+    diff: Annotated[bool, typer.Option("--diff", help="Send nothing: show what would change.")] = False,
+    days: Annotated[
+        int, typer.Option("--days", min=1, max=366, help="How far --diff looks for launches.")
+    ] = 14,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove what has the --label but is in no file.")
+    ] = False,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="K=V", help="What --prune looks after. Several.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before removing.")] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Create or update schedules from YAML or JSON files.
+    """Create or update schedules from YAML, JSON or TOML files.
 
     Every document is checked before the first one is sent. What was paused stays paused, unless a document says
-    enabled: true.
+    enabled: true. Nothing is removed when anything was refused.
 
-    Example: tocsin apply -f schedules/
+    --diff ends with 0 if nothing would change, 4 if something would, 1 if something was refused.
+
+    Example: tocsin apply -f schedules/ --diff
     """
+    from tocsin.cli import prune as pruning
     from tocsin.cli.documents import read_documents
 
+    labels = pruning.pruned_labels(prune, label)
+    if prune and not diff:
+        pruning.check_can_ask(yes)
     documents = read_documents(file)
-    if not ask(url, lambda client: _apply_all(client, documents, as_json)):
-        raise typer.Exit(REFUSED)
+    pruning.check_labelled(documents, labels)
+    if diff:
+        _show_differences(documents, labels, days, url, as_json)
+    else:
+        _apply(documents, labels, yes, url, as_json)
 
 
 def rm(
@@ -56,66 +65,42 @@ def rm(
 
     Example: tocsin rm hello billing/payroll
     """
-    if not ask(url, lambda client: _remove_all(client, ids, as_json)):
+    from tocsin.cli.prune import remove_all
+
+    if not ask(url, lambda client: remove_all(client, dict.fromkeys(ids), as_json)):
         raise typer.Exit(REFUSED)
 
 
-async def _apply_all(client: Client, documents: list[Document], as_json: bool) -> bool:
-    """All of them, also when one is refused. True if all went well."""
-    is_well = True
-    for document in documents:
-        try:
-            applied = await _apply(client, document)
-        except Unreachable:
-            raise
-        except TocsinError as refused:
-            is_well = False
-            refused.message = f"{refused.message} ({document.where}, {document.schedule.id})"
-            report(refused, as_json)
-            continue
-        if as_json:
-            told = applied._asdict()
-            del told["remark"]
-            print_json(told)
-        else:
-            print(applied)
-    return is_well
+def _apply(
+    documents: list[Document], labels: dict[str, str], yes: bool, url: str | None, as_json: bool
+) -> None:
+    from tocsin.cli.apply import apply_all
+    from tocsin.cli.prune import agreed, remove_all, surplus
+
+    is_well = ask(url, lambda client: apply_all(client, documents, as_json))
+    if not is_well:
+        if labels:
+            say("nothing was removed, because not everything could be applied")
+        raise typer.Exit(REFUSED)
+    if not labels:
+        return
+    found = ask(url, lambda client: surplus(client, documents, labels))
+    if found and not yes and not agreed(found):
+        say("nothing was removed")
+        raise typer.Exit(REFUSED)
+    # Whoever edits one of them meanwhile still wants it.
+    versions = {view.id: view.version for view in found}
+    if not ask(url, lambda client: remove_all(client, versions, as_json)):
+        raise typer.Exit(REFUSED)
 
 
-async def _apply(client: Client, document: Document) -> _Applied:
-    import msgspec
+def _show_differences(
+    documents: list[Document], labels: dict[str, str], days: int, url: str | None, as_json: bool
+) -> None:
+    from tocsin.cli.diff import DIFFERENT, differences
 
-    schedule = document.schedule
-    try:
-        present = await client.schedule(schedule.id)
-    except NotFound:
-        created = await client.put(schedule, expect=0)
-        return _Applied(created.id, "created", created.version, created.enabled)
-    remark = ""
-    if not present.enabled and not document.mentions_enabled:
-        schedule = msgspec.structs.replace(schedule, enabled=False)
-        remark = "still paused"
-    elif not present.enabled and schedule.enabled:
-        remark = "resumed"
-    # The version of the read goes along: nobody's edit in between is overwritten unseen.
-    view = await client.put(schedule, expect=present.version)
-    result = "unchanged" if view.version == present.version else "updated"
-    return _Applied(view.id, result, view.version, view.enabled, remark)
-
-
-async def _remove_all(client: Client, ids: list[str], as_json: bool) -> bool:
-    is_well = True
-    for id in ids:
-        try:
-            await client.delete(id)
-        except Unreachable:
-            raise
-        except TocsinError as refused:
-            is_well = False
-            report(refused, as_json)
-            continue
-        if as_json:
-            print_json({"id": id, "result": "removed"})
-        else:
-            print(f"{id} removed")
-    return is_well
+    found = ask(url, lambda client: differences(client, documents, labels, days, as_json))
+    if found["refused"]:
+        raise typer.Exit(REFUSED)
+    if set(found) - {"unchanged"}:
+        raise typer.Exit(DIFFERENT)

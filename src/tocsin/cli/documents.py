@@ -1,4 +1,4 @@
-"""What ``apply`` reads: YAML or JSON, several documents a file, several schedules a document.
+"""What ``apply`` reads: YAML, JSON or TOML, several documents a file, several schedules a document.
 
 Everything is read and checked before anything is sent. An error says where: file, document, id and field; and one
 wrong document does not hide what is wrong with the others.
@@ -14,11 +14,13 @@ from typing import NamedTuple
 import msgspec
 
 from tocsin.cli.command import Mistakes
-from tocsin.cli.reading import load_all
+from tocsin.cli.reading import load_all, load_toml
 from tocsin.errors import InvalidInput, TocsinError
 from tocsin.model.schedule import Schedule, ScheduleView, convert
 
-_SUFFIXES = (".yaml", ".yml", ".json")
+_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+_LISTS = ("schedules", "items")
+"""What a document may call its list of schedules; ``items`` is what the API calls it."""
 _READ_ONLY = frozenset(ScheduleView.__struct_fields__) - frozenset(Schedule.__struct_fields__)
 """What is read back but cannot be written: passed over, so that `show --json` can be applied again."""
 
@@ -44,7 +46,10 @@ def read_documents(sources: list[str]) -> list[Document]:
         raise Mistakes(mistakes)
     if not documents:
         raise InvalidInput(
-            "there is no schedule in there", field="file", value=", ".join(sources), allowed="YAML or JSON"
+            "there is no schedule in there",
+            field="file",
+            value=", ".join(sources),
+            allowed="YAML, JSON or TOML",
         )
     return documents
 
@@ -79,16 +84,36 @@ def _files(path: Path) -> list[Path]:
 
 def _values(name: str, text: str) -> Iterator[tuple[str, object]]:
     """The schedules of a file, each with its place; in the place of what cannot be read, the reason."""
-    loaded = load_all(name, text)
+    loaded = load_toml(name, text) if name.endswith(".toml") else load_all(name, text)
     for number, document in enumerate(loaded, 1):
         where = name if len(loaded) == 1 else f"{name}, document {number}"
-        if isinstance(document, dict) and isinstance(document.get("items"), list):
-            document = document["items"]
+        document = _listed(where, document)
         if isinstance(document, list):
             for place, item in enumerate(document, 1):
                 yield f"{where}, item {place}", item
         elif document is not None:
             yield where, document
+
+
+def _listed(where: str, document: object) -> object:
+    """The list of schedules that a mapping holds; any other document as it is."""
+    name = next(
+        (key for key in _LISTS if isinstance(document, dict) and isinstance(document.get(key), list)), ""
+    )
+    if not name or not isinstance(document, dict):
+        return document
+    # Passed over without a word, `timezone: ...` beside the list would look as if it held for all of it. What
+    # begins with x- is nothing but a place for YAML's anchors; a page of the API has a cursor.
+    beside = [str(key) for key in document if key not in (name, "cursor") and not str(key).startswith("x-")]
+    if beside:
+        return InvalidInput(
+            f"{where}: {beside[0]!r} cannot stand beside {name!r}",
+            field=beside[0],
+            value="",
+            allowed=f"{name} alone, and keys that begin with x-",
+            hint="each schedule says for itself what holds for it",
+        )
+    return document[name]
 
 
 def _add(where: str, value: object, documents: list[Document], mistakes: list[TocsinError]) -> None:

@@ -1,4 +1,4 @@
-"""YAML, read strictly: a key that stands twice in a mapping is a mistake, not a riddle."""
+"""YAML and TOML, read strictly: a key that stands twice in a mapping is a mistake, not a riddle."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def load_all(name: str, text: str) -> list[object]:
     except (RecursionError, ValueError) as wrong:
         found.append(InvalidInput(f"{name}: {wrong}", field="file", value=name))
     return found
+
+
+def load_toml(name: str, text: str) -> list[object]:
+    """The one document of a file, or the reason why there is none. TOML itself forbids a key that stands twice."""
+    import tomllib
+
+    try:
+        return [tomllib.loads(text)]
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as wrong:
+        return [InvalidInput(f"{name}: {wrong}", field="file", value=name, allowed="TOML")]
 
 
 def _understood(loader: Any, name: str, node: yaml.Node) -> object:

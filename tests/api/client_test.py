@@ -62,7 +62,8 @@ def refusals_are_raised_as_what_they_are(service, sample):
 
 
 def iterating_follows_the_cursor(service, monkeypatch):
-    monkeypatch.setattr("tocsin.client.client.PAGE", 2)
+    monkeypatch.setattr("tocsin.client.schedules.PAGE", 2)
+    monkeypatch.setattr("tocsin.client.launches.PAGE", 2)
     ids = [f"iterate/{number}" for number in range(5)]
     for id in ids:
         service.create(id)

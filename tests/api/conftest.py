@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import http.client
 import json
 import os
@@ -34,7 +35,7 @@ class Answer(NamedTuple):
 class Service:
     """``tocsin serve`` as a process of its own."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *options: str) -> None:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("TOCSIN_")}
         self.process = subprocess.Popen(
             [
@@ -47,6 +48,7 @@ class Service:
                 str(data),
                 "--listen",
                 "127.0.0.1:0",
+                *options,
             ],
             stdout=subprocess.PIPE,
             stderr=(data.parent / "log").open("wb"),
@@ -60,6 +62,8 @@ class Service:
         self.url: str = json.loads(line)["url"]
         self.port = int(self.url.rpartition(":")[2])
         self.log = data.parent / "log"
+        self.data = data
+        self.token = ""
 
     def ask(
         self,
@@ -72,6 +76,8 @@ class Service:
     ) -> Answer:
         """One request. ``body`` is sent as JSON, or as it is when ``raw``."""
         sent = dict(headers or {})
+        if self.token:
+            sent.setdefault("authorization", f"Bearer {self.token}")
         content: Any = body
         if body is not None and not raw:
             content = json.dumps(body).encode()
@@ -84,6 +90,12 @@ class Service:
             return Answer(response.status, found, response.read())
         finally:
             connection.close()
+
+    def as_(self, token: str) -> Service:
+        """The same service, asked with this token; empty: without any."""
+        other = copy.copy(self)
+        other.token = token
+        return other
 
     def create(self, id: str, **fields: Any) -> Any:
         answer = self.ask("POST", "/v1/schedules", schedule(id, **fields))
@@ -119,6 +131,16 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     assert "Traceback" not in running.log.read_text()
 
 
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that wants tokens, asked with that of its admin."""
+    running = Service(tmp_path_factory.mktemp("guarded") / "data", "--tokens", "always")
+    running.token = (running.data / "admin.token").read_text().strip()
+    yield running
+    assert running.stop() == 0
+    assert "Traceback" not in running.log.read_text()
+
+
 @pytest.fixture
 def wait() -> Callable[..., Any]:
     return eventually
@@ -130,12 +152,12 @@ def sample() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[[Path], Service]]:
+def start() -> Iterator[Callable[..., Service]]:
     """Services that a test starts and stops itself."""
     started: list[Service] = []
 
-    def one(data: Path) -> Service:
-        started.append(Service(data))
+    def one(data: Path, *options: str) -> Service:
+        started.append(Service(data, *options))
         return started[-1]
 
     yield one

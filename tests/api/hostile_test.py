@@ -246,7 +246,7 @@ def what_is_not_http_is_refused_and_the_service_goes_on(service, request_bytes):
         connection.sendall(request_bytes)
         connection.shutdown(socket.SHUT_WR)
         answer = connection.recv(65536)
-    assert not answer or answer.split(b" ")[1] in (b"400", b"404", b"505"), answer[:200]
+    assert not answer or answer.split(b" ")[1] in (b"400", b"404", b"431", b"505"), answer[:200]
     assert service.ask("GET", "/healthz").body == b"ok"
 
 

@@ -151,6 +151,10 @@ def why_answers_for_instants_without_a_launch(service):
         ("cursor=-1", "cursor"),
         ("limit=0", "limit"),
         ("since=99999999999999999", "since"),
+        ("since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", "since"),
+        ("state=failed,", "state"),
+        ("schedule=", "schedule"),
+        ("cursor=17", "cursor"),
     ],
 )
 def a_wrong_question_about_launches_names_the_parameter(service, query, field):

@@ -18,6 +18,7 @@ from tocsin.clock import SystemClock
 from tocsin.config import Settings
 from tocsin.model.answer import Problem
 from tocsin.model.problem import error_of, problem_of
+from tocsin.observe.metrics import Metrics
 
 
 class FailingReplica:
@@ -26,6 +27,7 @@ class FailingReplica:
     clock = SystemClock()
     name = "r"
     problem = ""
+    metrics = Metrics()
     meta = SimpleNamespace(seq=1)
 
     def __init__(self, failure: Exception | None = None) -> None:

@@ -12,12 +12,14 @@ from tocsin.api import server
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
 from tocsin.errors import InvalidInput, NotFound
+from tocsin.observe.metrics import Metrics
 
 
 class DyingReplica:
     """Starts, and dies as soon as it has been greeted."""
 
     clock = SystemClock()
+    metrics = Metrics()
     name = "r"
     problem = ""
     meta = SimpleNamespace(seq=1)

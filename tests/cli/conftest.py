@@ -30,21 +30,23 @@ class Done(NamedTuple):
         return json.loads(self.out)
 
 
-def environment(url: str | None) -> dict[str, str]:
+def environment(url: str | None, token: str = "") -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("TOCSIN_")}
-    return {**kept, "TZ": "America/New_York", **({"TOCSIN_URL": url} if url else {})}
+    given = {"TOCSIN_URL": url, "TOCSIN_TOKEN": token}
+    return {**kept, "TZ": "America/New_York", **{key: value for key, value in given.items() if value}}
 
 
 class Command:
     """``tocsin ...`` against one service: in this process, which saves its start, or in one of its own."""
 
-    def __init__(self, url: str | None) -> None:
+    def __init__(self, url: str | None, token: str = "") -> None:
         self.url = url
+        self.token = token
 
     def __call__(self, *words: str, stdin: str | None = None) -> Done:
         from tocsin.cli.main import app
 
-        kept = environment(self.url)
+        kept = environment(self.url, self.token)
         outer = {key: None for key in os.environ if key not in kept}
         result = CliRunner().invoke(app, words, input=stdin, env={**kept, **outer})
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
@@ -54,7 +56,7 @@ class Command:
         done = subprocess.run(
             [*TOCSIN, *words],
             capture_output=True,
-            env=environment(self.url),
+            env=environment(self.url, self.token),
             timeout=30,
             check=False,
             text=True,
@@ -70,7 +72,7 @@ class Command:
             stdout=theirs,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
-            env={**environment(self.url), "COLUMNS": str(columns), "TERM": "xterm"},
+            env={**environment(self.url, self.token), "COLUMNS": str(columns), "TERM": "xterm"},
             text=True,
         )
         os.close(theirs)

@@ -9,8 +9,11 @@ import subprocess
 from tests.cli.conftest import TOCSIN, environment
 
 
-def at_a_terminal(url: str, *words: str, answer: str = "", columns: int = 100) -> tuple[int, str]:
-    """The exit status of a command, and all that was shown. ``answer`` is typed when it asks yes or no."""
+def at_a_terminal(
+    url: str, *words: str, answer: str = "", asks: bytes = b"[y/N]: ", columns: int = 100
+) -> tuple[int, str]:
+    """The exit status of a command, and all that was shown. ``answer`` is typed when it asks, yes or no if nothing
+    else is said."""
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
         [*TOCSIN, *words],
@@ -23,7 +26,7 @@ def at_a_terminal(url: str, *words: str, answer: str = "", columns: int = 100) -
     shown = b""
     while part := _read(ours):
         shown += part
-        if answer and shown.endswith(b"[y/N]: "):
+        if answer and shown.endswith(asks):
             os.write(ours, f"{answer}\n".encode())
             answer = ""
     os.close(ours)

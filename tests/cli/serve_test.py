@@ -64,7 +64,13 @@ def a_port_in_use_is_told(tmp_path, alone):
 
 def a_setting_that_cannot_be_is_told_with_its_name(tmp_path, alone):
     for words, told in (
-        (("--listen", "0.0.0.0:8400"), ["listen", "0.0.0.0", "loopback"]),
+        (("--tokens", "never"), ["tokens", "never", "auto or always"]),
+        (("--allow-exec", "maybe"), ["allow_exec", "maybe", "auto or yes or no"]),
+        (("--rate-limit", "-1"), ["rate_limit", "-1"]),
+        (("--http-deny", "10.0.0.0/40"), ["http_deny", "10.0.0.0/40"]),
+        (("--http-allow", "a b"), ["http_allow", "a b"]),
+        (("--tls-cert", "/dev/null"), ["tls_key", "both"]),
+        (("--tls-cert", "/no/cert", "--tls-key", "/no/key"), ["tls_cert", "/no/cert", "No such file"]),
         (("--listen", "nonsense"), ["listen", "HOST:PORT"]),
         (("--journal", "mysql://x"), ["journal", "mysql"]),
         (("--history-age", "soon"), ["history_age", "soon"]),

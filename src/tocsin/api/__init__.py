@@ -7,6 +7,7 @@
 ``addresses``  ids contain slashes and verbs are a colon suffix: taken apart here and nowhere else
 ``problems``   every error as problem details
 ``schedules``, ``launches``, ``status``  one file a resource
+``events``     what happens, as server-sent events; ``streams`` keeps the readers and what they share
 ``openapi``    the description at ``/openapi.json``
 
 The replica is authoritative; nothing is kept here between two requests. A command is answered when it is

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from tocsin.api.problems import HttpRefusal
 from tocsin.model.ids import check_id, parse_launch_name
 
-SCHEDULE_VERBS = ("pause", "resume", "run", "upcoming", "why")
-LAUNCH_VERBS = ("output", "cancel")
+SCHEDULE_VERBS = ("pause", "resume", "run", "backfill", "restore", "versions", "upcoming", "why")
+LAUNCH_VERBS = ("output", "cancel", "resolve")
 SCHEDULES = "/v1/schedules/"
 LAUNCHES = "/v1/launches/"
 

@@ -7,21 +7,58 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 
-from tocsin.api import launches, openapi, problems, schedules, status
+from tocsin.api import (
+    afterwards,
+    bulk,
+    events,
+    launches,
+    openapi,
+    preview,
+    problems,
+    query,
+    reference,
+    schedules,
+    status,
+    tokens,
+    transfer,
+)
+from tocsin.api.access import Doorkeeper, guard, provide_caller
 from tocsin.api.gate import Gate
 from tocsin.api.guard import BODY_BYTES_MAX
+from tocsin.api.measured import Measured
+from tocsin.api.methods import Methods
 from tocsin.api.service import Service
+from tocsin.api.streams import Streams
 from tocsin.config import Settings
 from tocsin.errors import TocsinError
 from tocsin.replica.replica import Replica
 
 
-def build_app(replica: Replica, settings: Settings) -> ASGIApp:
+def build_app(replica: Replica, settings: Settings, streams: Streams | None = None) -> ASGIApp:
     """The API of one replica, which must have been started."""
     service = Service(replica, settings)
+    doorkeeper = Doorkeeper(replica, tokens_needed=settings.needs_tokens())
+    given = streams or Streams(replica)
     app = Litestar(
-        route_handlers=[*schedules.HANDLERS, *launches.HANDLERS, *status.HANDLERS, openapi.description],
-        dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
+        route_handlers=[
+            *schedules.HANDLERS,
+            *launches.HANDLERS,
+            *status.HANDLERS,
+            *events.HANDLERS,
+            *preview.HANDLERS,
+            *afterwards.HANDLERS,
+            *bulk.HANDLERS,
+            *transfer.HANDLERS,
+            *tokens.HANDLERS,
+            openapi.description,
+            reference.page,
+        ],
+        dependencies={
+            "service": Provide(lambda: service, sync_to_thread=False),
+            "caller": Provide(provide_caller, sync_to_thread=False),
+            "streams": Provide(lambda: given, sync_to_thread=False),
+        },
+        guards=[guard, query.known_only],
         exception_handlers={
             TocsinError: problems.answer_error,
             HTTPException: problems.answer_http,
@@ -32,4 +69,5 @@ def build_app(replica: Replica, settings: Settings) -> ASGIApp:
         logging_config=None,
         debug=False,
     )
-    return Gate(app)
+    gate = Gate(Methods(app), doorkeeper, replica.clock, settings.rate_limit)
+    return Measured(gate, replica.metrics, replica.clock)

@@ -1,8 +1,7 @@
-"""What callers send: bodies and conditions, checked before anything is asked of the replica."""
+"""What callers send: bodies, checked before anything is asked of the replica."""
 
 from __future__ import annotations
 
-import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,8 +13,9 @@ from tocsin.errors import InvalidInput
 from tocsin.model import schedule as schedules
 from tocsin.model.schedule import Schedule, invalid_field
 
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
 NOTE_LENGTH_MAX = 2000
-_ETAG = re.compile(r'"?([1-9][0-9]{0,14})"?')
 _T = TypeVar("_T")
 
 
@@ -23,6 +23,14 @@ class PauseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why a schedule is paused."""
 
     note: str = ""
+
+
+class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nothing is to be said: an empty object, or no body at all."""
+
+
+class SchedulePatch(msgspec.Struct, frozen=True):
+    """Fields of a schedule that are to change. Only for the description: what counts is the result."""
 
 
 class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +65,7 @@ def small(body: bytes, shape: type[_T]) -> _T:
     try:
         found = msgspec.json.decode(body or b"{}", type=shape)
     except msgspec.ValidationError as wrong:
-        raise invalid_field(wrong) from None
+        raise invalid_field(wrong, shape) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidInput(
             f"this is not JSON: {wrong}", field="body", value="", allowed="a JSON object"
@@ -74,19 +82,41 @@ def small(body: bytes, shape: type[_T]) -> _T:
     return found
 
 
-def version_of(header: str | None, name: str) -> int | None:
-    """The version that ``If-Match`` demands."""
-    if header is None:
-        return None
-    found = _ETAG.fullmatch(header.strip())
-    if found is None:
+def patch_of(body: bytes, path_id: str) -> dict[str, Any]:
+    """A merge patch (RFC 7396), which may name the id of the address and no other."""
+    try:
+        changes = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidInput(
-            f"{header[:60]!r} is not a version",
-            field=name,
-            value=header,
-            allowed='the ETag of a read, such as "3"',
-        )
-    return int(found[1])
+            f"this is not JSON: {wrong}", field="body", value="", allowed="a JSON object"
+        ) from None
+    if not isinstance(changes, dict):
+        raise InvalidInput("a patch must be an object", field="body", value="", allowed="a JSON object")
+    if "id" in changes and changes["id"] != path_id:
+        raise _another_id(changes["id"], path_id)
+    return changes
+
+
+def patched(schedule: Schedule, changes: dict[str, Any]) -> Schedule:
+    """The schedule with the changes, checked as a whole."""
+    try:
+        # By way of JSON, so that what is merged is what a caller reads and writes.
+        fields = msgspec.json.decode(msgspec.json.encode(schedule))
+        return schedule_of(msgspec.json.encode(_merged(fields, changes)))
+    except RecursionError:
+        raise _unusable("it is nested too deeply") from None
+
+
+def _merged(target: object, changes: object) -> object:
+    if not isinstance(changes, dict):
+        return changes
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value)
+    return merged
 
 
 def _with_id(body: bytes, path_id: str) -> bytes:
@@ -99,15 +129,31 @@ def _with_id(body: bytes, path_id: str) -> bytes:
     if written is None:
         return msgspec.json.encode({"id": path_id, **fields})
     if bytes(written) != msgspec.json.encode(path_id) and msgspec.json.decode(written) != path_id:
-        raise InvalidInput(
-            "the body has another id than the address",
-            field="id",
-            value=msgspec.json.decode(written),
-            allowed=path_id,
-            hint="leave it out, or delete the one and create the other: a schedule cannot be renamed",
-        )
+        raise _another_id(msgspec.json.decode(written), path_id)
     return body
+
+
+def _another_id(written: object, path_id: str) -> InvalidInput:
+    return InvalidInput(
+        "the body has another id than the address",
+        field="id",
+        value=written,
+        allowed=path_id,
+        hint="leave it out, or delete the one and create the other: a schedule cannot be renamed",
+    )
 
 
 def _unusable(complaint: str) -> InvalidInput:
     return InvalidInput(complaint, field="schedule", value="(not shown)")
+
+
+def json_of(body: bytes, shape: type[_T]) -> _T:
+    """A body of this shape, or an error that names the field."""
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError as wrong:
+        raise invalid_field(wrong, shape) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        raise InvalidInput(
+            f"this is not JSON: {wrong}", field="body", value="", allowed="a JSON object"
+        ) from None

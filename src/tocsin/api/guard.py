@@ -1,13 +1,15 @@
 """Who may ask at all.
 
-The service listens on loopback only and has no tokens yet, so whoever runs on this machine may use it. A web
-page in a browser on this machine is not meant by that, and it has two ways in, both closed here:
+Where the service listens on loopback and asks for no token, whoever runs on this machine may use it. A web page in
+a browser on this machine is not meant by that, and it has two ways in, both closed here:
 
 - It sends requests straight to ``http://127.0.0.1:8400`` (cross-site request forgery). Browsers put an
   ``Origin`` on these; one that is not our own is refused. Bodies must be ``application/json``, which a page
   cannot send to another site without asking first (and nobody here says yes).
 - It lets its own host name point to 127.0.0.1 after it was loaded (DNS rebinding): then the origin is "the
   same", but ``Host`` still carries the page's name, which is not one of this machine's loopback names.
+
+Where a token is needed the second is no danger, because the page has none; then any ``Host`` will do.
 """
 
 from __future__ import annotations
@@ -19,24 +21,26 @@ from urllib.parse import urlsplit
 from tocsin.api.problems import HttpRefusal
 
 BODY_BYTES_MAX = 1024 * 1024
+IMPORT = "/v1/import"
+_KINDS = {IMPORT: ("application/x-ndjson", "application/jsonl", "application/ndjson")}
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 
 
-def check(method: str, headers: Mapping[str, str]) -> None:
+def check(method: str, path: str, headers: Mapping[str, str], *, scheme: str, any_host: bool) -> None:
     """Raise if this request must not be looked at any further. Header names are in lower case."""
     host = headers.get("host", "")
     # HTTP/1.0 probes send no Host; browsers always do.
-    if host and not is_loopback(host):
+    if host and not any_host and not is_loopback(host):
         raise HttpRefusal(
             403,
             f"the host {host[:100]!r} is not a loopback name",
-            hint="ask for 127.0.0.1, [::1] or localhost; this version serves its own machine only",
+            hint="ask for 127.0.0.1, [::1] or localhost, or serve with --tokens always",
         )
     origin = headers.get("origin")
-    if origin is not None and origin != f"http://{host}":
+    if origin is not None and origin != f"{scheme}://{host}":
         raise HttpRefusal(403, f"requests from pages of {origin[:100]!r} are not accepted")
     if method in _WITH_BODY and has_body(headers):
-        _check_body(headers)
+        _check_body(path, headers)
 
 
 def is_loopback(host: str) -> bool:
@@ -52,14 +56,15 @@ def has_body(headers: Mapping[str, str]) -> bool:
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
-def _check_body(headers: Mapping[str, str]) -> None:
+def _check_body(path: str, headers: Mapping[str, str]) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    wanted = _KINDS.get(path, ("application/json", "application/merge-patch+json"))
+    if kind not in wanted:
         raise HttpRefusal(
-            415,
-            f"the content type {kind[:100]!r} is not understood",
-            hint="send content-type: application/json",
+            415, f"the content type {kind[:100]!r} is not understood", hint=f"send content-type: {wanted[0]}"
         )
+    if path == IMPORT:
+        return  # it is read line by line, and each line has a limit of its own
     length = headers.get("content-length", "")
     if length.isdigit() and int(length) > BODY_BYTES_MAX:
         raise HttpRefusal(413, f"{length} bytes are too many", hint=f"a body may have {BODY_BYTES_MAX} bytes")

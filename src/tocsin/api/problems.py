@@ -8,6 +8,9 @@ import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.params import ParameterKwarg
+from litestar.response.base import ASGIResponse
+from litestar.types import ASGIApp
 
 from tocsin import errors
 from tocsin.model.answer import Problem
@@ -48,21 +51,49 @@ def _of_parameter(wrong: dict[str, Any], request: Request[Any, Any, Any]) -> Pro
     """The framework says which parameter, and what it expected."""
     field, complaint = str(wrong.get("key", "")), str(wrong.get("message", ""))
     value = request.query_params.get(field)
-    expected = complaint.removeprefix("Expected ").replace("`", "")
+    allowed = _range(field, request) or complaint.removeprefix("Expected ").replace("`", "")
     return problem_of(
-        errors.InvalidInput(f"{shown(value)!r} is not accepted", field=field, value=value, allowed=expected)
+        errors.InvalidInput(f"{shown(value)!r} is not accepted", field=field, value=value, allowed=allowed)
     )
 
 
+def _range(field: str, request: Request[Any, Any, Any]) -> str:
+    """The parameter's range in words, if it is a number with one."""
+    for name, parameter in request.route_handler.parsed_fn_signature.parameters.items():
+        known = parameter.kwarg_definition
+        if isinstance(known, ParameterKwarg) and (known.name or name) == field and known.ge is not None:
+            return f"a whole number from {known.ge} to {known.le}"
+    return ""
+
+
 def _allow(error: HTTPException) -> str | None:
-    return (error.headers or {}).get("allow")
+    """Whoever may GET may also ask for the HEAD of it."""
+    found = (error.headers or {}).get("allow")
+    return None if found is None else with_head(found)
+
+
+def with_head(allow: str) -> str:
+    """The methods of an ``Allow`` header, with HEAD wherever GET is, in one order."""
+    methods = {method.strip() for method in allow.split(",") if method.strip()}
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
 def answer_error(_: Request[Any, Any, Any], error: errors.TocsinError) -> Response[bytes]:
     problem = of_error(error)
     if problem.status >= 500:
         log.warning("request not carried out", error=type(error).__name__, reason=str(error))
-    return response(problem)
+    return response(problem, retry_after=error.wait_s if isinstance(error, errors.TooMany) else 1)
+
+
+def as_asgi(error: errors.TocsinError) -> ASGIApp:
+    """The answer to a request that the framework never sees."""
+    answer = answer_error(None, error)  # type: ignore[arg-type]  # why: it does not look at the request
+    return ASGIResponse(
+        body=answer.content,
+        media_type=MEDIA_TYPE,
+        status_code=answer.status_code or 500,
+        headers=[(name, value) for name, value in answer.headers.items()],
+    )
 
 
 def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
@@ -77,10 +108,12 @@ def answer_unexpected(request: Request[Any, Any, Any], error: Exception) -> Resp
     return response(http_problem(500, "something went wrong inside the service", hint="its log says more"))
 
 
-def response(problem: Problem, allow: str | None = None) -> Response[bytes]:
+def response(problem: Problem, allow: str | None = None, retry_after: int = 1) -> Response[bytes]:
     headers = {} if allow is None else {"Allow": allow}
-    if problem.status == 503:
-        headers["Retry-After"] = "1"
+    if problem.status in (429, 503):
+        headers["Retry-After"] = str(retry_after)
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="tocsin"'
     return Response(
         msgspec.json.encode(problem), media_type=MEDIA_TYPE, status_code=problem.status, headers=headers
     )

@@ -1,141 +1,205 @@
-"""Schedules: list, create, read, replace, delete; pause, resume, run; upcoming, why."""
+"""Schedules: list, create, read, replace, edit, delete. What is done to one stands in ``operate``, what is to be
+expected of one in ``foresee``."""
 
 from __future__ import annotations
 
-import sqlite3
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import unquote
 
-from litestar import Request, Response, delete, get, post, put
-from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
+from litestar import Request, Response, delete, get, patch, post, put
+from litestar.params import FromPath
 
-from tocsin.api import addresses, bodies
-from tocsin.api.problems import HttpRefusal
-from tocsin.api.service import Given, Service, moment_of, seconds_of
-from tocsin.decide import why
-from tocsin.decide.timeline import plan
-from tocsin.errors import AlreadyExists, InvalidInput, NotFound
-from tocsin.model.answer import SchedulePage, UpcomingView, WhyView
-from tocsin.model.command import DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
-from tocsin.model.launch import LaunchView
-from tocsin.model.rule import encode_rule
+from tocsin.api import bodies, conditions, foresee, operate, query, samples
+from tocsin.api.about import about
+from tocsin.api.access import WhoAsks
+from tocsin.api.conditions import Conditions
+from tocsin.api.query import IfMatch, IfNoneMatch
+from tocsin.api.service import Given
+from tocsin.errors import AlreadyExists
+from tocsin.model.answer import SchedulePage
+from tocsin.model.command import DeleteSchedule, PutSchedule
 from tocsin.model.schedule import Schedule, ScheduleView, is_same
-from tocsin.state import facts, views
+from tocsin.model.target import KINDS
+from tocsin.state import views
 
-Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many at most.")]
-IfMatch = Annotated[
-    str | None, HeaderParameter(name="If-Match", description='Only if this is the version: "3".')
-]
+_READ = "The schedule."
 
 
-@get("/v1/schedules", operation_id="listSchedules")
+@get(
+    "/v1/schedules",
+    operation_id="listSchedules",
+    opt=about("schedules", "List schedules", answers={200: ("A page of the list.", SchedulePage)}),
+)
 async def list_schedules(
     service: Given,
-    prefix: FromQuery[str] = "",
-    label: FromQuery[list[str] | None] = None,
-    enabled: FromQuery[bool | None] = None,
-    limit: Limit = 100,
-    cursor: FromQuery[str] = "",
+    caller: WhoAsks,
+    prefix: query.Prefix = "",
+    label: query.Labels = None,
+    enabled: query.Enabled = None,
+    target: query.TargetKind = None,
+    limit: query.Limit = 100,
+    cursor: query.Cursor = "",
 ) -> SchedulePage:
-    """In the order of their ids. ``label=team=finance`` may be given several times: all of them must hold."""
+    """In the order of their ids. A page may hold less than its limit, or nothing, although more follow: the list
+    has ended when its `cursor` is empty."""
     page = await service.replica.read(
-        views.schedules, prefix=prefix, enabled=enabled, labels=_labels(label), cursor=cursor, limit=limit
+        views.schedules,
+        prefix=query.prefix_of(prefix),
+        enabled=query.truth_of(enabled),
+        labels=query.labels_of(label),
+        target=query.one_of(target, KINDS, "target"),
+        within=caller.prefixes,
+        cursor=query.position_of("s", cursor),
+        limit=limit,
     )
-    return SchedulePage(page.items, page.cursor)
+    return SchedulePage(page.items, query.cursor_of("s", page.cursor))
 
 
-@post("/v1/schedules", operation_id="createSchedule")
-async def create_schedule(request: Request[Any, Any, Any], service: Given) -> Response[ScheduleView]:
-    """201 if it is new, 200 if exactly this one exists already, 409 if another one has its id."""
+@post(
+    "/v1/schedules",
+    operation_id="createSchedule",
+    opt=about(
+        "schedules",
+        "Create a schedule",
+        body=Schedule,
+        example=samples.SCHEDULE,
+        answers={201: ("It is new.", ScheduleView), 200: ("Exactly this one exists already.", ScheduleView)},
+        refusals={409: "Another schedule has this id."},
+    ),
+)
+async def create_schedule(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> Response[Any]:
+    """Never replaces one: an id that is taken by another definition is a conflict. Sending the same one again is
+    safe."""
     schedule = bodies.schedule_of(await bodies.read(request))
     try:
-        await service.replica.propose(PutSchedule(schedule, expect=0))
+        version = await service.propose(caller, PutSchedule(schedule, expect=0))
     except AlreadyExists:
-        view = await service.replica.read(views.schedule, schedule.id)
-        if not is_same(_definition(view), schedule):
+        view = await service.replica.read(conditions.newest, schedule.id)
+        if view is None or not is_same(views.definition(view), schedule):
             raise
-        return _answer(view, 200)
-    return _answer(await service.replica.read(views.schedule, schedule.id), 201)
+        return conditions.answer(view, 200)
+    return await conditions.written(service, schedule.id, version, 201)
 
 
-@get("/v1/schedules/{id:str}", operation_id="getSchedule")
-async def get_schedule(service: Given, id: FromPath[str]) -> Response[ScheduleView]:
-    """The schedule as it was written, and what became of it. Its ETag is its version."""
-    return _answer(await service.replica.read(views.schedule, unquote(id)))
+@get(
+    "/v1/schedules/{id:str}",
+    operation_id="getSchedule",
+    opt=about(
+        "schedules",
+        "Read a schedule",
+        answers={200: (_READ, ScheduleView), 304: ("It is the version of If-None-Match.", None)},
+        refusals={404: "There is no such schedule."},
+    ),
+)
+async def get_schedule(service: Given, id: FromPath[str], if_none_match: IfNoneMatch = None) -> Response[Any]:
+    """As it was written, and what became of it: its version, the text that its cron settled to, its next
+    instant. The `ETag` is the version."""
+    known = Conditions.of(if_none_match=if_none_match)
+    view = await service.replica.read(views.schedule, unquote(id))
+    if known.is_unchanged(view.version):
+        return Response(b"", status_code=304, headers={"ETag": conditions.tag_of(view.version)})
+    return conditions.answer(view)
 
 
-@put("/v1/schedules/{id:str}", operation_id="putSchedule")
+@put(
+    "/v1/schedules/{id:str}",
+    operation_id="putSchedule",
+    opt=about(
+        "schedules",
+        "Create or replace a schedule",
+        body=Schedule,
+        body_may_lack="id",
+        example=samples.BY_ADDRESS,
+        answers={200: ("It existed, and is now as sent.", ScheduleView), 201: ("It is new.", ScheduleView)},
+        refusals={409: "Others kept changing it.", 412: "It is not at the version that was demanded."},
+    ),
+)
 async def put_schedule(
     request: Request[Any, Any, Any],
     service: Given,
+    caller: WhoAsks,
     id: FromPath[str],
     if_match: IfMatch = None,
-    if_none_match: Annotated[
-        str | None, HeaderParameter(name="If-None-Match", description="Only *: if new.")
-    ] = None,
-) -> Response[ScheduleView]:
-    """Create or replace. The same definition again changes nothing and makes no version."""
+    if_none_match: IfNoneMatch = None,
+) -> Response[Any]:
+    """The whole definition; what is left out gets its default. The same definition again changes nothing and
+    makes no version. `id` may be left out of the body."""
+    demanded = Conditions.of(if_match, if_none_match)
     schedule = bodies.schedule_of(await bodies.read(request), unquote(id))
-    expect = await _expected(service, schedule.id, if_match, if_none_match)
-    known = await service.replica.read(_exists, schedule.id)
-    try:
-        await service.replica.propose(PutSchedule(schedule, expect=expect))
-    except AlreadyExists as exists:
-        raise HttpRefusal(412, exists.message, hint="leave If-None-Match out to replace it") from None
-    return _answer(await service.replica.read(views.schedule, schedule.id), 200 if known else 201)
+
+    def command(present: ScheduleView | None) -> PutSchedule:
+        return PutSchedule(schedule, expect=conditions.expected(present))
+
+    before, version = await conditions.write(service, caller, schedule.id, demanded, command)
+    return await conditions.written(service, schedule.id, version, 200 if before else 201)
 
 
-@delete("/v1/schedules/{id:str}", operation_id="deleteSchedule")
-async def delete_schedule(service: Given, id: FromPath[str], if_match: IfMatch = None) -> None:
-    """Its open launches go on; its history stays as long as any."""
-    expect = await _expected(service, unquote(id), if_match, None)
-    await service.replica.propose(DeleteSchedule(unquote(id), expect=expect))
-
-
-@post("/v1/schedules/{id:str}/pause", operation_id="pauseSchedule", status_code=200)
-async def pause_schedule(
-    request: Request[Any, Any, Any], service: Given, id: FromPath[str], if_match: IfMatch = None
-) -> Response[ScheduleView]:
-    """No launches until it is resumed. What passes meanwhile is not missed: it was paused."""
-    note = bodies.small(await bodies.read(request), bodies.PauseBody).note
-    return await _switch(service, unquote(id), False, note, if_match)
-
-
-@post("/v1/schedules/{id:str}/resume", operation_id="resumeSchedule", status_code=200)
-async def resume_schedule(
-    request: Request[Any, Any, Any], service: Given, id: FromPath[str], if_match: IfMatch = None
-) -> Response[ScheduleView]:
-    """Goes on with the next occurrence after now."""
-    note = bodies.small(await bodies.read(request), bodies.PauseBody).note
-    return await _switch(service, unquote(id), True, note, if_match)
-
-
-@post("/v1/schedules/{id:str}/run", operation_id="runSchedule", status_code=202)
-async def run_schedule(service: Given, id: FromPath[str]) -> Response[LaunchView]:
-    """One launch now, beside the timeline. The overlap policy holds for it too."""
-    lid = await service.replica.propose(LaunchNow(unquote(id)))
-    view = await service.replica.read(views.launch_by_number, lid)
-    return Response(view, headers={"Location": addresses.written(addresses.LAUNCHES, view.name)})
-
-
-@get("/v1/schedules/{id:str}/upcoming", operation_id="upcoming")
-async def upcoming(
+@patch(
+    "/v1/schedules/{id:str}",
+    operation_id="patchSchedule",
+    opt=about(
+        "schedules",
+        "Edit a schedule",
+        body=bodies.SchedulePatch,
+        body_kinds=(bodies.MERGE_PATCH, bodies.JSON),
+        example=samples.PATCH,
+        answers={200: ("The schedule as it is now.", ScheduleView)},
+        refusals={
+            404: "There is no such schedule.",
+            409: "Others kept changing it.",
+            412: "It is not at the version that was demanded.",
+        },
+    ),
+)
+async def patch_schedule(
+    request: Request[Any, Any, Any],
     service: Given,
+    caller: WhoAsks,
     id: FromPath[str],
-    count: Annotated[int, QueryParameter(ge=1, le=1000, description="How many instants.")] = 10,
-    after: FromQuery[str | None] = None,
-) -> UpcomingView:
-    """The next instants after a moment, by default after now."""
-    moment_s = service.now_ms() // 1000 if after is None else seconds_of(moment_of(after, "after"))
-    return await service.replica.read(_upcoming, unquote(id), moment_s, count)
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response[Any]:
+    """A JSON merge patch (RFC 7396): the fields that are named change, `null` gives a field its default again,
+    and objects such as `labels` are merged in the same way. To change the kind of a target, set what belonged to
+    the former kind to `null`. The result must be a valid schedule. Without `If-Match` the patch is applied to
+    whatever version is the newest."""
+    demanded = Conditions.of(if_match, if_none_match)
+    id = unquote(id)
+    changes = bodies.patch_of(await bodies.read(request), id)
+
+    def command(present: ScheduleView | None) -> PutSchedule:
+        newest = conditions.existing(present, id)
+        return PutSchedule(bodies.patched(views.definition(newest), changes), expect=newest.version)
+
+    _, version = await conditions.write(service, caller, id, demanded, command)
+    return await conditions.written(service, id, version)
 
 
-@get("/v1/schedules/{id:str}/why", operation_id="why")
-async def why_launched(service: Given, id: FromPath[str], at: FromQuery[str | None] = None) -> WhyView:
-    """Why there was a launch at that instant, or why not; by default of the last occurrence before now."""
-    now_ms = service.now_ms()
-    instant_s = None if at is None else seconds_of(moment_of(at, "at"))
-    return await service.replica.read(_why, unquote(id), instant_s, now_ms, service.history_age_ms)
+@delete(
+    "/v1/schedules/{id:str}",
+    operation_id="deleteSchedule",
+    opt=about(
+        "schedules",
+        "Delete a schedule",
+        answers={204: ("It is gone.", None)},
+        refusals={
+            404: "There is no such schedule.",
+            409: "Others kept changing it.",
+            412: "It is not at the version that was demanded.",
+        },
+    ),
+)
+async def delete_schedule(
+    service: Given, caller: WhoAsks, id: FromPath[str], if_match: IfMatch = None
+) -> None:
+    """Its open launches go on; its history stays as long as any."""
+    demanded = Conditions.of(if_match)
+    id = unquote(id)
+
+    def command(present: ScheduleView | None) -> DeleteSchedule:
+        return DeleteSchedule(id, expect=conditions.existing(present, id).version)
+
+    await conditions.write(service, caller, id, demanded, command)
 
 
 HANDLERS = (
@@ -143,111 +207,8 @@ HANDLERS = (
     create_schedule,
     get_schedule,
     put_schedule,
+    patch_schedule,
     delete_schedule,
-    pause_schedule,
-    resume_schedule,
-    run_schedule,
-    upcoming,
-    why_launched,
+    *operate.HANDLERS,
+    *foresee.HANDLERS,
 )
-
-
-def _answer(view: ScheduleView, status: int = 200) -> Response[ScheduleView]:
-    headers = {"ETag": f'"{view.version}"'}
-    if status == 201:
-        headers["Location"] = addresses.written(addresses.SCHEDULES, view.id)
-    return Response(view, status_code=status, headers=headers)
-
-
-def _definition(view: ScheduleView) -> Schedule:
-    return Schedule(**{name: getattr(view, name) for name in Schedule.__struct_fields__})
-
-
-def _labels(pairs: list[str] | None) -> dict[str, str]:
-    labels = {}
-    for pair in pairs or ():
-        key, sign, value = pair.partition("=")
-        if not key or not sign:
-            raise InvalidInput(
-                f"{pair[:60]!r} is not a label", field="label", value=pair, allowed="key=value"
-            )
-        labels[key] = value
-    return labels
-
-
-async def _expected(
-    service: Given, id: FromPath[str], if_match: str | None, if_none_match: str | None
-) -> int | None:
-    """The version that the caller's conditions demand; 0: none may exist."""
-    if if_none_match is not None:
-        if if_none_match.strip() != "*" or if_match is not None:
-            raise InvalidInput(
-                "that condition cannot be checked",
-                field="If-None-Match",
-                value=if_none_match,
-                allowed="* alone: create, never replace",
-            )
-        return 0
-    if if_match is not None and if_match.strip() == "*":
-        return (await service.replica.read(views.schedule, id)).version
-    return bodies.version_of(if_match, "If-Match")
-
-
-async def _switch(
-    service: Service, id: str, enabled: bool, note: str, if_match: str | None
-) -> Response[ScheduleView]:
-    expect = await _expected(service, id, if_match, None)
-    await service.replica.propose(SwitchSchedule(id, enabled, expect=expect, note=note))
-    return _answer(await service.replica.read(views.schedule, id))
-
-
-def _exists(db: sqlite3.Connection, id: str) -> bool:
-    try:
-        views.schedule(db, id)
-    except NotFound:
-        return False
-    return True
-
-
-def _upcoming(db: sqlite3.Connection, id: str, after_s: int, count: int) -> UpcomingView:
-    view = views.schedule(db, id)
-    settled = plan(view.resolved, view.timezone, encode_rule(view.rule()))
-    instants: list[int] = []
-    found: int | None = after_s
-    while len(instants) < count and found is not None:
-        found = settled.next_instant(found)
-        if found is not None:
-            instants.append(found)
-    return UpcomingView(
-        schedule=view.id,
-        timezone=view.timezone,
-        resolved=view.resolved,
-        enabled=view.enabled,
-        items=[moment_of(str(instant), "after") for instant in instants],
-    )
-
-
-def _why(db: sqlite3.Connection, id: str, instant_s: int | None, now_ms: int, history_age_ms: int) -> WhyView:
-    if instant_s is None:
-        instant_s = _last_instant(views.schedule(db, id), now_ms // 1000)
-    gathered = facts.gather(db, id, instant_s)
-    if gathered.first_known_ms is None and not gathered.launches:
-        raise NotFound(
-            f"there is no schedule {id!r}, and no record that there was", hint="'tocsin list' shows all"
-        )
-    in_force = gathered.in_force
-    known = gathered._replace(in_force=None if in_force is None else why.InForce(*in_force))
-    told: Any = (id, instant_s, now_ms, *known, history_age_ms)
-    answer = why.explain(why.Facts(*told))
-    at = moment_of(str(instant_s), "at")
-    return WhyView(schedule=id, at=at, answer=answer, launches=gathered.launches)
-
-
-def _last_instant(view: ScheduleView, now_s: int) -> int:
-    settled = plan(view.resolved, view.timezone, encode_rule(view.rule()))
-    found = settled.expression.previous_unix(now_s + 1)
-    if found is None:
-        raise InvalidInput(
-            f"the schedule {view.id!r} has had no occurrence yet", field="at", value="", allowed="an instant"
-        )
-    return found

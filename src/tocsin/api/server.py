@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import signal
 import socket
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple
 
 import structlog
 import uvicorn
 
+from tocsin.api import events
+from tocsin.api.access import ensure_admin
 from tocsin.api.app import build_app
+from tocsin.api.protocol import Lobby, Patience, PatientProtocol
+from tocsin.api.streams import Streams
+from tocsin.api.tls import Certificate, certificate
 from tocsin.config import Settings
 from tocsin.errors import InvalidInput, TocsinError
 from tocsin.replica.replica import Replica
@@ -21,28 +28,72 @@ log = structlog.get_logger()
 
 GRACE_S = 5
 """How long requests that are under way may take when the service stops."""
+STREAMS_END_S = 0.3
+"""How long readers of streams may take to hear that it is over. Nobody waits for the ones that do not read."""
 
 
 class _Server(uvicorn.Server):
-    """Signals are ours: the replica leaves office after the last request and before the process ends."""
+    """uvicorn, but the signals, the protocol and TLS are ours.
+
+    Signals: the replica leaves office after the last request and before the process ends.
+    """
+
+    def __init__(self, config: uvicorn.Config, patience: Patience, shown: Certificate | None) -> None:
+        super().__init__(config)
+        self._patience = patience
+        self._certificate = shown
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it for sockets that are there, with an end to every client's time to shake hands."""
+        await self.lifespan.startup()
+        protocol = functools.partial(
+            PatientProtocol, self.config, self.server_state, self.lifespan.state, lobby=Lobby(self._patience)
+        )
+        loop = asyncio.get_running_loop()
+        tls: dict[str, Any] = {}
+        if self._certificate is not None:
+            tls["ssl"] = self._certificate.context
+            tls["ssl_handshake_timeout"] = tls["ssl_shutdown_timeout"] = self._patience.head_s
+        backlog = self.config.backlog
+        self.servers = [
+            await loop.create_server(protocol, sock=each, backlog=backlog, **tls) for each in sockets or ()
+        ]
+        self.started = True
 
-async def run(replica: Replica, settings: Settings, on_ready: Callable[[str], Awaitable[None]]) -> int:
+    def give_up_streams(self) -> None:
+        """What is left of the streams: their readers do not read, so they cannot even be told that it is over."""
+        for each in list(self.server_state.connections):
+            if isinstance(each, PatientProtocol) and each.cycle is not None:
+                is_open = not each.cycle.response_complete
+                if is_open and each.cycle.scope["path"] == events.PATH:
+                    each.give_up()
+
+
+async def run(
+    replica: Replica,
+    settings: Settings,
+    on_ready: Callable[[str], Awaitable[None]],
+    patience: Patience | None = None,
+) -> int:
     """Serve until a signal comes or the replica fails. Returns the exit status of the process.
 
     ``on_ready`` is given the address, once requests are answered.
     """
+    shown = certificate(settings)
     listener = bind(settings)
     stop = _on_signals()
     with contextlib.closing(listener):
         if not await _started(replica, settings, stop):
             return 0
         try:
-            return await _serve(replica, settings, listener, stop, on_ready)
+            if settings.needs_tokens():
+                await ensure_admin(replica, settings.admin_file())
+            door = _Door(listener, shown, patience or Patience())
+            return await _serve(replica, settings, door, stop, on_ready)
         finally:
             await replica.stop()
 
@@ -97,21 +148,26 @@ def bind(settings: Settings) -> socket.socket:
 async def _serve(
     replica: Replica,
     settings: Settings,
-    listener: socket.socket,
+    door: _Door,
     stop: asyncio.Event,
     on_ready: Callable[[str], Awaitable[None]],
 ) -> int:
-    server = _Server(_config(replica, settings))
-    serving = asyncio.create_task(server.serve(sockets=[listener]), name="api")
+    streams = Streams(replica)
+    server = make_server(build_app(replica, settings, streams), door.patience, door.shown)
+    serving = asyncio.create_task(server.serve(sockets=[door.listener]), name="api")
     stopping = asyncio.create_task(stop.wait(), name="signal")
     failing = asyncio.create_task(replica.failed(), name="failure")
-    greeting = asyncio.create_task(_greet(on_ready, url_of(listener)), name="greeting")
+    greeting = asyncio.create_task(_greet(on_ready, door.url()), name="greeting")
+    watching = asyncio.create_task(door.keep_fresh(), name="certificate")
     try:
         await asyncio.wait([serving, stopping, failing], return_when=asyncio.FIRST_COMPLETED)
     finally:
         server.should_exit = True
+        await streams.end(STREAMS_END_S)
+        server.give_up_streams()
         greeting.cancel()
-        await asyncio.gather(serving, greeting, return_exceptions=True)
+        watching.cancel()
+        await asyncio.gather(serving, greeting, watching, return_exceptions=True)
         stopping.cancel()
     if failing.done():
         log.error("the scheduling loop has ended", reason=str(failing.result()), exc_info=failing.result())
@@ -129,23 +185,42 @@ async def _greet(on_ready: Callable[[str], Awaitable[None]], url: str) -> None:
         log.error("ready, but not everything was done", reason=str(wrong))
 
 
-def url_of(listener: socket.socket) -> str:
+class _Door(NamedTuple):
+    """Where and how callers are received."""
+
+    listener: socket.socket
+    shown: Certificate | None
+    patience: Patience
+
+    def url(self) -> str:
+        return url_of(self.listener, tls=self.shown is not None)
+
+    async def keep_fresh(self) -> None:
+        if self.shown is not None:
+            await self.shown.keep_fresh()
+
+
+def url_of(listener: socket.socket, *, tls: bool = False) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def _config(replica: Replica, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        build_app(replica, settings),
+def make_server(app: Any, patience: Patience, shown: Certificate | None = None) -> _Server:
+    """A server for any ASGI application, as ours is served."""
+    config = uvicorn.Config(
+        app,
         http="h11",  # the strict parser: two Host headers or an odd method never get past it
         log_config=None,
         access_log=False,
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
-        timeout_keep_alive=30,
+        timeout_keep_alive=patience.keep_alive_s,
+        h11_max_incomplete_event_size=patience.head_bytes_max,
         ws="none",
     )
+    return _Server(config, patience, shown)
 
 
 def _on_signals() -> asyncio.Event:

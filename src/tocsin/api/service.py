@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 from litestar.di import NamedDependency
 
+from tocsin.api.access import require_reach
 from tocsin.config import Settings
 from tocsin.cron import parse_duration
 from tocsin.errors import InvalidInput
+from tocsin.model.command import Command, PutSchedule
+from tocsin.model.schedule import Schedule
+from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
+from tocsin.targets.permissions import permissions_of
 
 MOMENT_ALLOWED = "2026-01-31T09:00:00Z or unix seconds"
 _UNIX_MAX = 253_402_300_799  # the last second of 9999
@@ -21,6 +28,8 @@ class Service:
 
     def __init__(self, replica: Replica, settings: Settings) -> None:
         self.replica = replica
+        self.permissions = permissions_of(settings)
+        self.data = settings.data.absolute()
         self.started_ms = replica.clock.wall_ms()
         self.started_s = replica.clock.elapsed_s()
         self.history_age_ms = parse_duration(settings.history_age, field="history_age") * 1000
@@ -28,6 +37,17 @@ class Service:
 
     def now_ms(self) -> int:
         return self.replica.clock.wall_ms()
+
+    async def propose(self, caller: Caller, command: Command) -> Any:
+        """Have a command carried out in the name of whoever asks."""
+        if isinstance(command, PutSchedule):
+            self.check(caller, command.schedule)
+        return await self.replica.propose(msgspec.structs.replace(command, actor=caller.name))
+
+    def check(self, caller: Caller, schedule: Schedule) -> None:
+        """Raise if this schedule is not theirs to write, or asks for what nobody may do here."""
+        require_reach(caller, schedule.id)
+        self.permissions.check(schedule)
 
 
 Given = NamedDependency[Service]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
+from tocsin.cli.complete import schedule_ids
 from tocsin.errors import InvalidInput, TocsinError, Unreachable
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ Url = Annotated[
         "--url", envvar="TOCSIN_URL", help="Address of the service. [dim]http://127.0.0.1:8400[/dim]"
     ),
 ]
-Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the schedule.", show_default=False)]
+Id = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="Id of the schedule.", show_default=False, autocompletion=schedule_ids),
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="How many at most; 0: all.")]
 
 REFUSED, UNREACHABLE, INTERRUPTED = 1, 3, 130
@@ -89,7 +93,14 @@ def ask(url: str | None, question: Callable[[Client], Awaitable[_T]]) -> _T:
         from tocsin.client import Client
 
         async with Client(url) as client:
-            return await question(client)
+            if client.exposed:
+                say(f"tocsin: warning: {client.exposed} is not https: others can read your token on the way")
+            try:
+                return await question(client)
+            except TocsinError as refused:
+                from tocsin.cli.refusal import explained
+
+                raise explained(refused, client.urls) from None
 
     return asyncio.run(whole())
 

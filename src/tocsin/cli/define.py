@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.command import REFUSED, Json, Url, ask, say
+from tocsin.cli.complete import schedule_ids
 
 if TYPE_CHECKING:
     from tocsin.cli.documents import Document
@@ -57,11 +58,16 @@ def apply(
 
 
 def rm(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of schedules.", show_default=False)],
+    ids: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID...", help="Ids of schedules.", show_default=False, autocompletion=schedule_ids
+        ),
+    ],
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Remove schedules. What they have launched goes on.
+    """Remove schedules. What they have launched goes on; 'tocsin restore' brings one back.
 
     Example: tocsin rm hello billing/payroll
     """

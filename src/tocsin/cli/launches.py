@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tocsin.cli import moments
 from tocsin.cli.command import Json, Limit, Url, ask, print_json, say, tell_of_more
+from tocsin.cli.complete import schedule_ids
 from tocsin.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -20,16 +22,22 @@ _LATE_MS = 1000
 
 
 def launches(
-    id: Annotated[str, typer.Argument(metavar="[ID]", help="Only of this schedule.")] = "",
+    id: Annotated[
+        str, typer.Argument(metavar="[ID]", help="Only of this schedule.", autocompletion=schedule_ids)
+    ] = "",
     schedule: Annotated[str, typer.Option("--schedule", metavar="ID", help="The same.")] = "",
     state: Annotated[list[str] | None, typer.Option("--state", help="Only these, several or a,b.")] = None,
-    since: Annotated[str, typer.Option("--since", help="Occurrences from this moment on.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", help=f"Occurrences from this moment on, {moments.HELP}.")
+    ] = "",
     until: Annotated[str, typer.Option("--until", help="Occurrences before this moment.")] = "",
     limit: Limit = 20,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """List launches, the newest first.
+
+    A moment without an offset is meant in the zone of the schedule, or in yours where none is named.
 
     Example: tocsin launches billing/payroll --state failed,in_doubt
     """
@@ -58,6 +66,8 @@ async def _launches(
 ) -> LaunchPage:
     from tocsin.model.answer import LaunchPage
 
+    since = await moments.written_moment(client, since, field="since", schedule=schedule)
+    until = await moments.written_moment(client, until, field="until", schedule=schedule)
     items: list[LaunchView] = []
     cursor = ""
     while True:

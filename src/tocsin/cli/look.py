@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.command import Id, Json, Limit, Url, ask, pairs, print_json, say, tell_of_more
+from tocsin.cli.complete import schedule_ids
 
 if TYPE_CHECKING:
     from tocsin.client import Client
@@ -17,7 +18,9 @@ _PAGE = 1000
 
 
 def list_schedules(
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Ids that begin so.")] = "",
+    prefix: Annotated[
+        str, typer.Argument(metavar="[PREFIX]", help="Ids that begin so.", autocompletion=schedule_ids)
+    ] = "",
     label: Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="Several.")] = None,
     enabled: Annotated[bool | None, typer.Option("--enabled/--paused", help="Only those.")] = None,
     limit: Limit = 100,
@@ -155,9 +158,13 @@ def _status_facts(found: StatusView) -> list[tuple[str, str]]:
         ("version", f"{found.version}, zone data {found.tzdata}, up for {found.uptime_s} s"),
         ("journal", f"entry {found.sequence} of {found.incarnation}, digest {found.digest[:16]}"),
         ("schedules", f"{found.schedules} ({found.enabled} enabled)"),
-        ("launches", f"{found.open} open, {found.retrying} waiting for another attempt"),
-        ("last 24 h", f"{found.failed} failed, {found.in_doubt} in doubt"),
+        (
+            "launches",
+            f"{found.open} open, {found.retrying} waiting for another attempt, {found.stalled} stalled",
+        ),
+        ("last 24 h", f"{found.failed} failed, {found.in_doubt} in doubt, {found.missed} missed stretches"),
         ("next due", f"{moment(found.next_due)} {away(found.next_due)}"),
+        ("lag", f"{found.lag_ms / 1000:.1f} s"),
         ("snapshot", snapshot),
         *(issues or [("issues", "none")]),
     ]

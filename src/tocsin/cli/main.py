@@ -6,7 +6,29 @@ from collections.abc import Callable
 
 import typer
 
-from tocsin.cli import add, define, launches, look, operate, output, reckon, serve, why
+from tocsin.cli import (
+    add,
+    backfill,
+    bulk,
+    completion,
+    define,
+    events,
+    export,
+    history,
+    import_crontab,
+    import_schedules,
+    launch,
+    launches,
+    look,
+    operate,
+    output,
+    reckon,
+    resolve,
+    serve,
+    tokens,
+    versions,
+    why,
+)
 from tocsin.cli.command import Command, Json, print_json
 
 _FIRST_STEPS = """\
@@ -52,30 +74,48 @@ def version(as_json: Json = False) -> None:
 
 
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "The service": {"serve": serve.serve, "status": look.status, "version": version},
+    "The service": {"serve": serve.serve, "status": look.status, "whoami": tokens.whoami, "version": version},
     "Schedules": {
         "add": add.add,
         "apply": define.apply,
+        "import-crontab": import_crontab.import_crontab,
         "list": look.list_schedules,
         "show": look.show,
         "pause": operate.pause,
         "resume": operate.resume,
         "rm": define.rm,
+        "history": history.history,
+        "versions": versions.versions,
+        "restore": versions.restore,
+        "export": export.export_schedules,
+        "import": import_schedules.import_schedules,
     },
     "Launches": {
         "run": operate.run,
         "launches": launches.launches,
+        "launch": launch.launch,
+        "events": events.events,
         "output": output.output,
         "cancel": operate.cancel,
         "why": why.why,
+        "backfill": backfill.backfill,
+        "resolve": resolve.resolve,
     },
-    "Without a service": {"next": reckon.next_instants, "explain": reckon.explain},
+    "Without a service": {
+        "next": reckon.next_instants,
+        "explain": reckon.explain,
+        "completion": completion.completion,
+    },
 }
+_FAMILIES = (("token", tokens.app, "The service"), ("bulk", bulk.app, "Schedules"))
 for _panel, _commands in _COMMANDS.items():
     for _name, _function in _commands.items():
         app.command(_name, cls=Command, rich_help_panel=_panel)(_function)
+for _name, _family, _panel in _FAMILIES:
+    app.add_typer(_family, name=_name, rich_help_panel=_panel)
 
 
 def main() -> None:
     """The entry point."""
+    completion.answer_shells()
     app()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.command import REFUSED, Id, Json, Url, ask, print_json, say
+from tocsin.cli.complete import launch_names
 from tocsin.cli.output import print_output
 from tocsin.errors import NotFound
 
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
     from tocsin.client import Client
     from tocsin.model.answer import LaunchDetail
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the launch.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Name of the launch.", show_default=False, autocompletion=launch_names
+    ),
+]
 _LOOK_EVERY_S = 0.2
 _ENDED = ("succeeded", "failed", "skipped", "cancelled", "in_doubt")
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import Json, Url, a_person_looks, ask, print_json, say
+from tocsin.cli.command import REFUSED, Json, Url, a_person_looks, ask, print_json, say
 from tocsin.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from tocsin.client import Client
-    from tocsin.model.answer import OutputView
+    from tocsin.model.answer import LaunchDetail, OutputView
 
 _MAY_HAVE_STARTED = ("started", "running", "retrying", "succeeded", "failed", "cancelled", "in_doubt")
 _PAGE = 50
@@ -28,13 +28,22 @@ def output(
         ),
     ],
     attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="By default the last.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until it has ended; the exit status is how.")
+    ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Print what a launch printed.
 
+    With --follow also what it prints from now on, all attempts of it; then the exit status is 0 if it succeeded,
+    else 1.
+
     Example: tocsin output billing/payroll-1767225600
     """
+    if follow:
+        _follow(url, name, attempt, as_json)
+        return
     found = ask(url, lambda client: _output(client, name, attempt))
     if as_json:
         print_json(found)
@@ -56,9 +65,36 @@ def print_output(found: OutputView) -> None:
         say("[it is still running]")
 
 
+def _follow(url: str | None, given: str, attempt: int | None, as_json: bool) -> None:
+    if as_json:
+        raise InvalidInput(
+            "what is followed is printed as it comes, not as JSON",
+            field="--json",
+            value="--follow",
+            allowed="one of --json and --follow",
+        )
+
+    async def whole(client: Client) -> LaunchDetail:
+        from tocsin.cli.follow import Follower
+
+        name = await _name(client, given)
+        if name != given and a_person_looks():
+            say(f"[{name}]")
+        return await Follower(client, name, attempt).follow()
+
+    ended = ask(url, whole)
+    if ended.state != "succeeded":
+        say(f"[{ended.state}{': ' + ended.reason if ended.reason else ''}]")
+        raise typer.Exit(REFUSED)
+
+
 async def _output(client: Client, given: str, attempt: int | None) -> OutputView:
-    name = given if given and await _is_launch(client, given) else await _newest_started(client, given)
-    return await client.output(name, attempt=attempt)
+    return await client.output(await _name(client, given), attempt=attempt)
+
+
+async def _name(client: Client, given: str) -> str:
+    """Of the launch that is meant."""
+    return given if given and await _is_launch(client, given) else await _newest_started(client, given)
 
 
 async def _is_launch(client: Client, given: str) -> bool:

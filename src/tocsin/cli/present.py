@@ -23,6 +23,12 @@ _COLORS = {
     "paused": "yellow",
     "enabled": "green",
     "done": "dim",
+    "created": "green",
+    "updated": "cyan",
+    "unchanged": "dim",
+    "environment": "dim",
+    "suspicious": "red",
+    "refused": "red",
 }
 _WIDE = 100_000
 _ROOMY = 140

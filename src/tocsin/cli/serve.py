@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tocsin.config import Settings
 
 _EXAMPLES = Path(__file__).parent / "examples" / "first.yaml"
+_OVERHEARD = "it listens beyond this machine without TLS: tokens and payloads can be read on the way"
 
 
 def _option(name: str, help: str, default: str) -> Any:
@@ -31,6 +32,30 @@ def serve(
     ] = None,
     listen: Annotated[
         str | None, _option("listen", "Address of the API; port 0: any.", "127.0.0.1:8400")
+    ] = None,
+    tls_cert: Annotated[
+        str | None, _option("tls_cert", "File of the certificate, with its chain; then it is https.", "none")
+    ] = None,
+    tls_key: Annotated[
+        str | None, _option("tls_key", "File of the certificate's private key.", "none")
+    ] = None,
+    tokens: Annotated[
+        str | None, _option("tokens", "Who needs a token: auto (all unless on loopback), always.", "auto")
+    ] = None,
+    rate_limit: Annotated[
+        int | None, _option("rate_limit", "Requests a second that one caller may make; 0: any.", "2000")
+    ] = None,
+    allow_exec: Annotated[
+        str | None, _option("allow_exec", "Commands allowed: auto (only on loopback), yes, no.", "auto")
+    ] = None,
+    exec_users: Annotated[
+        str | None, _option("exec_users", "Other users that commands may run as: a,b or *.", "none")
+    ] = None,
+    http_allow: Annotated[
+        str | None, _option("http_allow", "Only these may be called: hosts, *.host, networks.", "any")
+    ] = None,
+    http_deny: Annotated[
+        str | None, _option("http_deny", "These may not be called: hosts, *.host, networks.", "none")
     ] = None,
     journal: Annotated[
         str | None, _option("journal", "URL of the journal.", "sqlite:///DATA/journal.db")
@@ -85,11 +110,12 @@ def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
     logging.configure(settings.log_format)
     raise_file_limit()
     replica = compose(settings)
+    _warn_of_listeners(settings)
     # Only now, when the settings are known to be good: it takes half a second to load.
     from tocsin.api import server
 
     async def on_ready(url: str) -> None:
-        added = await _add_examples(url) if example else 0
+        added = await _add_examples(url, settings) if example else 0
         _greet(url, settings, added, as_json)
 
     async def whole() -> int:
@@ -99,12 +125,23 @@ def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
         return runner.run(whole())
 
 
-async def _add_examples(url: str) -> int:
+def _warn_of_listeners(settings: Settings) -> None:
+    if settings.is_exposed():
+        import structlog
+
+        structlog.get_logger().warning(
+            _OVERHEARD, listen=settings.listen, remedy="--tls-cert and --tls-key, or a proxy that speaks TLS"
+        )
+
+
+async def _add_examples(url: str, settings: Settings) -> int:
     """The example schedules, through the front door. Only into a store that holds nothing."""
     from tocsin.cli.documents import read_documents
     from tocsin.client import Client
 
-    async with Client(url) as client:
+    admin = settings.admin_file()
+    token = admin.read_text().strip() if settings.needs_tokens() and admin.exists() else ""
+    async with Client(url, ca=settings.tls_cert, any_name=True, token=token) as client:
         if (await client.schedule_page(limit=1)).items:
             return 0
         documents = read_documents([str(_EXAMPLES)])
@@ -120,10 +157,14 @@ def _greet(url: str, settings: Settings, added: int, as_json: bool) -> None:
     else:
         program = _program()
         option = "" if url == "http://127.0.0.1:8400" else f" --url {url}"
+        trust = f"  export TOCSIN_CA={Path(settings.tls_cert).absolute()}\n" if settings.is_tls() else ""
+        if settings.needs_tokens():
+            trust += f"  export TOCSIN_TOKEN=$(cat {settings.admin_file().absolute()})\n"
+        warning = f"  Warning: {_OVERHEARD}.\n" if settings.is_exposed() else ""
         examples = f"  {added} example schedules were added.\n" if added else ""
         print(
-            f"\nTocsin is ready at {url}, data in {settings.data.absolute()}\n{examples}\n"
-            f"Type in another terminal:\n"
+            f"\nTocsin is ready at {url}, data in {settings.data.absolute()}\n{warning}{examples}\n"
+            f"Type in another terminal:\n{trust}"
             f"  {program} launches{option}\n"
             f"  {program} add hello '*/10 * * * * *' --shell 'echo hello'{option}\n"
             f"  {program} why hello{option}\n",

@@ -1,7 +1,9 @@
 """The typed client of Tocsin's API.
 
-``shapes``  what the API answers with, beside ``model``'s schedules and launches
-``client``  one coroutine a thing that the API can do; raises the errors of ``tocsin.errors``
+``client``  the client itself; raises the errors of ``tocsin.errors``
+``schedules``, ``launches``, ``records``, ``transfer``  its parts: one coroutine a thing that the API can do
+``events``  what happens, as it happens, through every cut of the connection
+``trust``   tokens and certificates
 ``wire``    requests go out, answers come back: several addresses, time-outs, problem details
 
 ``Client`` is loaded when it is first asked for, because an HTTP library takes a third of a second to load and

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from tocsin.client.trust import distrust
 from tocsin.errors import InvalidInput, TocsinError, Unreachable
 from tocsin.model.answer import Problem
 from tocsin.model.problem import error_of
@@ -18,6 +20,8 @@ from tocsin.model.problem import error_of
 DEFAULT_URL = "http://127.0.0.1:8400"
 TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
+SILENCE_MAX_S = 45.0
+"""A stream says something every 15 seconds; one that is silent for so long has been cut."""
 
 
 class Answer(NamedTuple):
@@ -48,13 +52,21 @@ def addresses(given: str | Iterable[str] | None) -> list[str]:
 class Wire:
     """A session with a service that has one or more addresses."""
 
-    def __init__(self, urls: list[str], timeout_s: float) -> None:
+    def __init__(
+        self, urls: list[str], timeout_s: float, *, token: str = "", tls: ssl.SSLContext | bool = True
+    ) -> None:
         self._urls = urls
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {"Tocsin-Actor": _user()}
+        self._tls = tls
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, connect=CONNECT_TIMEOUT_S)
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
-        self._session = aiohttp.ClientSession(timeout=self._timeout)
+        self._session = aiohttp.ClientSession(
+            timeout=self._timeout,
+            headers=self._headers,
+            connector=aiohttp.TCPConnector(ssl=self._tls),
+        )
 
     async def close(self) -> None:
         if self._session is not None:
@@ -75,11 +87,13 @@ class Wire:
         arrived is never repeated, because not every request may be carried out twice.
         """
         query = urlencode(list(params))
-        sent = {**(headers or {}), **({"content-type": "application/json"} if body is not None else {})}
+        sent = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
         for url in self._urls:
             whole = URL(url + path + (f"?{query}" if query else ""), encoded=True)
             try:
                 return await self._ask(method, whole, body, sent)
+            except aiohttp.ClientConnectorCertificateError as wrong:
+                raise distrust(url, wrong.certificate_error) from None
             except aiohttp.ClientConnectorError as wrong:
                 self._unreachable = str(wrong.os_error.strerror or wrong.os_error)
             except (aiohttp.ClientError, TimeoutError) as wrong:
@@ -102,6 +116,53 @@ class Wire:
             if response.status >= 300:
                 raise _refusal(response.status, content)
             return Answer(response.status, response.headers, content)
+
+    async def stream(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        params: Iterable[tuple[str, str]] = (),
+        body: bytes | AsyncIterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """What comes, as it comes, of the first address that can be reached. It may take for ever."""
+        if self._session is None:
+            raise TocsinError("the client is not open", hint="use it as `async with Client() as client:`")
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_MAX_S)
+        query = urlencode(list(params))
+        unreachable = ""
+        for url in self._urls:
+            whole = URL(url + path + (f"?{query}" if query else ""), encoded=True)
+            try:
+                async with self._session.request(
+                    method, whole, data=body, headers=headers, timeout=timeout, allow_redirects=False
+                ) as response:
+                    if response.status >= 300:
+                        refused = _refusal(response.status, await response.read())
+                        refused.retryable = refused.retryable or response.status in (502, 503, 504)
+                        raise refused
+                    async for chunk in response.content.iter_any():
+                        yield chunk
+                    return
+            except aiohttp.ClientConnectorCertificateError as wrong:
+                raise distrust(url, wrong.certificate_error) from None
+            except aiohttp.ClientConnectorError as wrong:
+                unreachable = str(wrong.os_error.strerror or wrong.os_error)
+            except (aiohttp.ClientError, TimeoutError) as wrong:
+                is_half = isinstance(wrong, aiohttp.ClientPayloadError)
+                how = "before the end of its answer" if is_half else str(wrong) or "it is silent"
+                raise Unreachable(f"{url} was cut off: {how}") from None
+        raise Unreachable(
+            f"nothing answers at {', '.join(self._urls)} ({unreachable})",
+            hint="is it running? start it with `tocsin serve`",
+        )
+
+
+def _user() -> str:
+    """Where no token says who one is, one can only say so oneself."""
+    name = os.environ.get("USER") or os.environ.get("LOGNAME") or ""
+    return name if name.isascii() and name.isprintable() else ""
 
 
 def _refusal(status: int, content: bytes) -> TocsinError:

@@ -91,9 +91,7 @@ class Replica:
         """Returns when it is in office and has concluded what was open."""
         await self._office.take()
         await self._journal.open()
-        self._store = await recover(
-            self._journal, self._paths.state, self._paths.snapshots, self.metrics
-        )
+        self._store = await recover(self._journal, self._paths.state, self._paths.snapshots, self.metrics)
         for target in self._targets.values():
             await target.start()
         self._compose()

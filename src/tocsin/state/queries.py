@@ -54,17 +54,18 @@ def open_launches(
 
 
 def queued_ready(db: sqlite3.Connection, limit: int) -> list[tuple[object, ...]]:
-    """The oldest queued launch of each schedule that has nothing else open (``decide.waiting.QueuedRow``)."""
-    found = db.execute(
-        # SQLite takes the other columns from the row of the minimum: what was asked for after the fact comes last.
-        "SELECT min(q.lid + (q.asked_ms IS NOT NULL) * 4611686018427387904), q.lid, q.instant_s, q.asked_ms, "
-        "s.id, s.resolved, s.zone, s.rule "
-        "FROM launch q INDEXED BY launch_queued JOIN schedule s ON s.sid = q.sid "
-        f"WHERE q.state = {LaunchState.QUEUED:d} AND NOT EXISTS (SELECT 1 FROM launch o INDEXED BY launch_open "
-        f"WHERE o.sid = q.sid AND o.{_OPEN} AND o.state <> {LaunchState.QUEUED:d}) GROUP BY q.sid LIMIT ?",
+    """The oldest queued launch of each schedule that has nothing else open (``decide.waiting.QueuedRow``). What was
+    asked for after the fact comes last."""
+    # One row a schedule first, and only then a look at what else it has open: a thousand may wait behind each other.
+    # SQLite takes the other columns of a group from the row of its minimum.
+    return db.execute(
+        "SELECT q.lid, q.instant_s, q.asked_ms, s.id, s.resolved, s.zone, s.rule FROM ("
+        f"SELECT sid, lid, instant_s, asked_ms, min(lid + (asked_ms IS NOT NULL) * {1 << 62}) "
+        f"FROM launch INDEXED BY launch_queued WHERE state = {LaunchState.QUEUED:d} GROUP BY sid) q "
+        "JOIN schedule s ON s.sid = q.sid WHERE NOT EXISTS (SELECT 1 FROM launch o INDEXED BY launch_open "
+        f"WHERE o.sid = q.sid AND o.{_OPEN} AND o.state < {LaunchState.QUEUED:d}) LIMIT ?",
         (limit,),
-    )
-    return [row[1:] for row in found]
+    ).fetchall()
 
 
 def queued_orphans(db: sqlite3.Connection, limit: int) -> list[int]:

@@ -81,7 +81,7 @@ CREATE TABLE launch (
   reason TEXT
 );
 CREATE UNIQUE INDEX launch_by_name ON launch (sid, instant_s, kind);
-CREATE INDEX launch_open ON launch (sid) WHERE state < 10;
+CREATE INDEX launch_open ON launch (sid, state) WHERE state < 10;
 CREATE INDEX launch_queued ON launch (sid, lid) WHERE state = 4;
 CREATE INDEX launch_trouble ON launch (ended_ms) WHERE state IN (11, 14);
 CREATE INDEX launch_retry ON launch (retry_at_ms) WHERE retry_at_ms IS NOT NULL;

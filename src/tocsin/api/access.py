@@ -1,0 +1,195 @@
+"""Who is asking, and what they may do.
+
+A request carries ``Authorization: Bearer tocsin_...``. Where the service listens on loopback only, and does not say
+otherwise, none is needed: whoever runs on the machine may do everything. ``NEEDS`` is the whole table of rights; what
+is not in it needs ``admin``. A schedule outside a token's prefixes is refused in the same words whether it exists or
+not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import structlog
+from litestar.connection import ASGIConnection, Request
+from litestar.di import NamedDependency
+from litestar.handlers import BaseRouteHandler
+
+from tocsin.errors import Forbidden, TocsinError, Unauthenticated
+from tocsin.model import token as tokens
+from tocsin.model.command import CreateToken, NoteTokenUse
+from tocsin.model.ids import parse_launch_name
+from tocsin.model.token import ADMIN, EVERYBODY, OPERATE, READ, WRITE, Caller, Token
+from tocsin.replica.replica import Replica
+from tocsin.state import tokens as kept
+
+log = structlog.get_logger()
+
+NEEDS = {
+    "listSchedules": READ,
+    "getSchedule": READ,
+    "createSchedule": WRITE,
+    "putSchedule": WRITE,
+    "patchSchedule": WRITE,
+    "deleteSchedule": WRITE,
+    "restoreSchedule": WRITE,
+    "pauseSchedule": OPERATE,
+    "resumeSchedule": OPERATE,
+    "runSchedule": OPERATE,
+    "backfillSchedule": OPERATE,
+    "upcoming": READ,
+    "why": READ,
+    "listVersions": READ,
+    "preview": READ,
+    "listLaunches": READ,
+    "getLaunch": READ,
+    "getOutput": READ,
+    "cancelLaunch": OPERATE,
+    "resolveLaunch": OPERATE,
+    "bulk": READ,  # and what the action itself needs
+    "importSchedules": WRITE,
+    "exportSchedules": READ,
+    "events": READ,
+    "history": READ,
+    "status": READ,
+    "metrics": READ,
+    "whoAmI": READ,
+    "listTokens": ADMIN,
+    "createToken": ADMIN,
+    "revokeToken": ADMIN,
+}
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
+"""They tell nothing about what is scheduled here."""
+USE_NOTED_EVERY_MS = 60_000
+_SECRET_BYTES = 32
+
+WhoAsks = NamedDependency[Caller]
+"""How a handler asks who is asking."""
+
+
+class Doorkeeper:
+    """Finds out who is asking."""
+
+    def __init__(self, replica: Replica, *, tokens_needed: bool) -> None:
+        self._replica = replica
+        self.tokens_needed = tokens_needed
+        self._held: dict[str, Token] = {}
+        self._held_of = -1
+        self._used_ms: dict[str, int] = {}
+        self._noted_ms = replica.clock.wall_ms()
+        self._noting: asyncio.Task[None] | None = None
+
+    async def caller(self, headers: Mapping[str, str]) -> Caller:
+        """Whoever sent these headers, or ``Unauthenticated``."""
+        given = headers.get("authorization")
+        if given is None:
+            if self.tokens_needed:
+                raise Unauthenticated(
+                    "a token is needed here",
+                    hint="send Authorization: Bearer TOKEN; for the CLI set TOCSIN_TOKEN",
+                )
+            return EVERYBODY._replace(name=_claimed(headers.get("tocsin-actor", "")))
+        kind, _, text = given.partition(" ")
+        parts = tokens.parts_of(text.strip()) if kind.lower() == "bearer" else None
+        # What has not even the form of a token takes the same way as a wrong one.
+        id, secret = parts or ("", "")
+        now_ms = self._replica.clock.wall_ms()
+        token = (await self._tokens()).get(id)
+        if not tokens.is_right(secret, token, now_ms) or token is None:
+            raise Unauthenticated(
+                "this token is not valid",
+                hint="it may have been revoked or have expired: ask for another one",
+            )
+        self._note_use(id, now_ms)
+        return Caller(token.name, frozenset(token.scopes), token.prefixes, id)
+
+    async def _tokens(self) -> dict[str, Token]:
+        """All tokens, read again when one was made or revoked."""
+        newest = self._replica.meta.tokens_seq
+        if newest != self._held_of:
+            self._held = await self._replica.read(kept.held)
+            self._held_of = newest
+        return self._held
+
+    def _note_use(self, id: str, now_ms: int) -> None:
+        """The journal hears of it now and then, not with every request."""
+        self._used_ms[id] = now_ms
+        if now_ms - self._noted_ms >= USE_NOTED_EVERY_MS and self._noting is None:
+            self._noted_ms = now_ms
+            self._noting = asyncio.create_task(self._write_use(), name="token use")
+
+    async def _write_use(self) -> None:
+        used, self._used_ms = self._used_ms, {}
+        try:
+            await self._replica.propose(NoteTokenUse(used))
+        except TocsinError as refused:
+            log.warning("the use of tokens was not noted", reason=str(refused))
+        finally:
+            self._noting = None
+
+
+def provide_caller(request: Request[Any, Any, Any]) -> Caller:
+    caller: Caller = request.scope["state"]["caller"]
+    return caller
+
+
+def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Called by the framework before each handler: does the caller have the right, and does it reach that far?"""
+    if connection.scope["path"] in PUBLIC:
+        return
+    caller: Caller = connection.scope["state"]["caller"]
+    require(caller, NEEDS.get(getattr(handler, "operation_id", None) or "", ADMIN))
+    path = connection.path_params
+    if "id" in path:
+        require_reach(caller, unquote(path["id"]))
+    elif "name" in path:
+        require_reach(caller, parse_launch_name(unquote(path["name"])).schedule)
+
+
+def require(caller: Caller, scope: str) -> None:
+    if not caller.may(scope):
+        raise Forbidden(
+            f"the token {caller.name!r} has not the scope {scope!r}",
+            hint=f"it has {', '.join(sorted(caller.scopes))}; an admin can make another one",
+        )
+
+
+def require_reach(caller: Caller, id: str) -> None:
+    if not caller.reaches(id):
+        raise Forbidden(
+            f"{id[:100]!r} is outside of what the token {caller.name!r} reaches",
+            hint=f"it reaches {', '.join(caller.prefixes)}",
+        )
+
+
+def new_token(
+    name: str, scopes: tuple[str, ...], prefixes: tuple[str, ...], expires_ms: int | None
+) -> tuple[Token, str]:
+    """A token to keep, and what its owner is told, once."""
+    id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
+    return Token(id, name, tokens.hash_of(secret), scopes, prefixes, expires_ms), tokens.written(id, secret)
+
+
+async def ensure_admin(replica: Replica, path: Path) -> None:
+    """Where tokens are needed and there is none, nobody could make the first one: it is put into a file that only
+    the service's own user can read."""
+    if await replica.read(kept.held):
+        return
+    token, text = new_token("admin", (ADMIN,), (), None)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(text + "\n")
+    await replica.propose(CreateToken(token, actor="the service"))
+
+
+def _claimed(name: str) -> str:
+    """Without tokens nobody's name can be proved: it is recorded as what it is, a claim."""
+    clean = "".join(c for c in name if c.isprintable())[:64].strip()
+    return f"local:{clean}" if clean else EVERYBODY.name

@@ -1,0 +1,85 @@
+"""What people do after the fact, who did what, and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal
+from urllib.parse import quote
+
+from tocsin.client.asking import PAGE, Asking, launch_path, schedule_path
+from tocsin.model.history import BackfillView, RecordPage, RecordView, VersionList
+from tocsin.model.launch import LaunchView
+from tocsin.model.request import BackfillRequest, ResolveRequest, RestoreRequest, TokenRequest
+from tocsin.model.schedule import ScheduleView
+from tocsin.model.token import CallerView, NewTokenView, TokenList, TokenView
+
+Scope = Literal["read", "write", "operate", "admin"]
+
+
+class Records(Asking):
+    """The part of the client that looks back."""
+
+    async def history(
+        self, *, schedule: str | None = None, actor: str | None = None
+    ) -> AsyncIterator[RecordView]:
+        """Who did what, the newest first."""
+        cursor = ""
+        while True:
+            page = await self.history_page(schedule=schedule, actor=actor, limit=PAGE, cursor=cursor)
+            for record in page.items:
+                yield record
+            cursor = page.cursor
+            if not cursor:
+                return
+
+    async def history_page(
+        self, *, schedule: str | None = None, actor: str | None = None, limit: int = 100, cursor: str = ""
+    ) -> RecordPage:
+        given = (("schedule", schedule), ("actor", actor), ("cursor", cursor), ("limit", str(limit)))
+        return await self._get("/v1/history", RecordPage, [(name, value) for name, value in given if value])
+
+    async def versions(self, id: str) -> VersionList:
+        """Every version that is kept, also of a schedule that was deleted."""
+        return await self._get(f"{schedule_path(id)}:versions", VersionList)
+
+    async def restore(self, id: str, version: int | None = None) -> ScheduleView:
+        """Bring back a former version; without one, the last of a schedule that was deleted."""
+        return await self._post(f"{schedule_path(id)}:restore", ScheduleView, RestoreRequest(version))
+
+    async def backfill(
+        self,
+        id: str,
+        since: str,
+        until: str | None = None,
+        *,
+        preview: bool = False,
+        unrecorded: bool = False,
+    ) -> BackfillView:
+        """Launch what was left out in ``[since, until)``, one at a time; with ``preview`` only tell."""
+        wish = BackfillRequest(since, until, preview, unrecorded)
+        return await self._post(f"{schedule_path(id)}:backfill", BackfillView, wish)
+
+    async def resolve(
+        self, name: str, outcome: Literal["succeeded", "failed", "skipped", "relaunch"], note: str = ""
+    ) -> LaunchView:
+        """Say what became of a launch that is in doubt, or have it called again."""
+        return await self._post(f"{launch_path(name)}:resolve", LaunchView, ResolveRequest(outcome, note))
+
+    # Tokens
+
+    async def tokens(self) -> list[TokenView]:
+        return (await self._get("/v1/tokens", TokenList)).items
+
+    async def create_token(
+        self, name: str, scopes: Sequence[Scope], prefixes: Sequence[str] = (), expires_in: str | None = None
+    ) -> NewTokenView:
+        """A new token. Its text is told this once."""
+        wish = TokenRequest(name, list(scopes), list(prefixes), expires_in)
+        return await self._post("/v1/tokens", NewTokenView, wish)
+
+    async def revoke_token(self, token: str) -> None:
+        """By name or id."""
+        await self._wire.request("DELETE", "/v1/tokens/" + quote(token, safe=""))
+
+    async def who_am_i(self) -> CallerView:
+        return await self._get("/v1/whoami", CallerView)

@@ -60,16 +60,21 @@ def schedule_of(body: bytes, path_id: str | None = None) -> Schedule:
     return schedule
 
 
-def small(body: bytes, shape: type[_T]) -> _T:
-    """A body that may be left out."""
+def json_of(body: bytes, shape: type[_T]) -> _T:
+    """A body of this shape, or an error that names the field."""
     try:
-        found = msgspec.json.decode(body or b"{}", type=shape)
+        return msgspec.json.decode(body, type=shape)
     except msgspec.ValidationError as wrong:
         raise invalid_field(wrong, shape) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidInput(
             f"this is not JSON: {wrong}", field="body", value="", allowed="a JSON object"
         ) from None
+
+
+def small(body: bytes, shape: type[_T]) -> _T:
+    """A body that may be left out."""
+    found = json_of(body or b"{}", shape)
     for field in shape.__annotations__:
         text = getattr(found, field)
         if len(text) > NOTE_LENGTH_MAX:
@@ -145,15 +150,3 @@ def _another_id(written: object, path_id: str) -> InvalidInput:
 
 def _unusable(complaint: str) -> InvalidInput:
     return InvalidInput(complaint, field="schedule", value="(not shown)")
-
-
-def json_of(body: bytes, shape: type[_T]) -> _T:
-    """A body of this shape, or an error that names the field."""
-    try:
-        return msgspec.json.decode(body, type=shape)
-    except msgspec.ValidationError as wrong:
-        raise invalid_field(wrong, shape) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
-        raise InvalidInput(
-            f"this is not JSON: {wrong}", field="body", value="", allowed="a JSON object"
-        ) from None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING
 
 from tocsin.cli.command import say
+from tocsin.cli.output import write_output
 from tocsin.errors import NotFound, Unreachable
 
 if TYPE_CHECKING:
@@ -64,10 +64,5 @@ class Follower:
                 self._told = none_yet.hint
                 say(f"[{none_yet.hint}]")
             return
-        sys.stdout.write(found.head)
-        if found.dropped:
-            sys.stdout.flush()
-            say(f"[... {found.dropped} bytes were not kept ...]")
-        sys.stdout.write(found.tail)
-        sys.stdout.flush()
+        write_output(found)
         self._position, self._is_over = found.position, found.complete

@@ -54,6 +54,13 @@ def output(
 
 
 def print_output(found: OutputView) -> None:
+    """What it printed, and whether that is all."""
+    write_output(found)
+    if not found.complete:
+        say("[it is still running]")
+
+
+def write_output(found: OutputView) -> None:
     """What it printed goes to stdout as it is; what we have to say about it goes to stderr."""
     sys.stdout.write(found.head)
     if found.dropped:
@@ -61,8 +68,6 @@ def print_output(found: OutputView) -> None:
         say(f"[... {found.dropped} bytes were not kept ...]")
     sys.stdout.write(found.tail)
     sys.stdout.flush()
-    if not found.complete:
-        say("[it is still running]")
 
 
 def _follow(url: str | None, given: str, attempt: int | None, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.api.conftest import Service, schedule
 
-from tocsin.api import access
+from tocsin.api.door import access
 
 NAME = "tocsin_0123456789ab_" + "x" * 43
 

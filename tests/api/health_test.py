@@ -13,8 +13,8 @@ import pytest
 import typer
 from tests.core.desk import START, Desk, at, put
 
-from tocsin.api import health
-from tocsin.api.health import Disk, Health
+from tocsin.api.resources import health
+from tocsin.api.resources.health import Disk, Health
 from tocsin.api.service import Service
 from tocsin.cli.main import app
 from tocsin.config import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.api.output import beyond
+from tocsin.api.resources.output import beyond
 from tocsin.targets.contract import Output
 
 KEPT = 16

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tocsin.api.reference import render
+from tocsin.api.description.reference import render
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 STREAMS = {"events"}  # they do not end by themselves

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import uvloop
 
-from tocsin.api.protocol import Patience
+from tocsin.api.door.protocol import Patience
 from tocsin.api.server import make_server
 
 QUICK = Patience(head_s=0.5, body_pause_s=0.5, unread_s=0.5, keep_alive_s=1, linger_s=0.2, connections_max=20)

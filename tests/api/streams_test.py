@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tocsin.api.events import Wanted, _frames
-from tocsin.api.streams import Streams
+from tocsin.api.resources.events import Wanted, _frames
+from tocsin.api.resources.streams import Streams
 from tocsin.config import Settings
 from tocsin.errors import Gap
 from tocsin.model.command import PutSchedule

@@ -16,9 +16,9 @@ import pytest
 import structlog
 import uvloop
 
-from tocsin.api.protocol import Patience
+from tocsin.api.door.protocol import Patience
+from tocsin.api.door.tls import Certificate, certificate
 from tocsin.api.server import make_server, url_of
-from tocsin.api.tls import Certificate, certificate
 from tocsin.client import Client
 from tocsin.config import Settings
 from tocsin.errors import InvalidInput, Unreachable

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.cli.crontab.files import Wish, read_sources, system_zone
-from tocsin.cli.crontab.herds import herds
-from tocsin.cli.crontab.ids import Names, slug
-from tocsin.cli.crontab.lines import Crontab, Line, Options, read_crontab
-from tocsin.cli.crontab.text import setting, split_input, target
+from tocsin.cli.transfer.crontab.files import Wish, read_sources, system_zone
+from tocsin.cli.transfer.crontab.herds import herds
+from tocsin.cli.transfer.crontab.ids import Names, slug
+from tocsin.cli.transfer.crontab.lines import Crontab, Line, Options, read_crontab
+from tocsin.cli.transfer.crontab.text import setting, split_input, target
 from tocsin.errors import InvalidInput, TocsinError
 from tocsin.model.target import ExecTarget
 

@@ -1,14 +1,13 @@
 """REST under ``/v1``: JSON, RFC 3339 times in UTC, RFC 9457 problem details.
 
-``server``     runs the API and the replica in one event loop, from start to clean end
-``app``        puts the pieces together
-``gate``       what every request passes first: guard, addresses, body
-``guard``      who may ask at all: keeps web pages away from a service without tokens
-``addresses``  ids contain slashes and verbs are a colon suffix: taken apart here and nowhere else
-``problems``   every error as problem details
-``schedules``, ``launches``, ``status``  one file a resource
-``events``     what happens, as server-sent events; ``streams`` keeps the readers and what they share
-``openapi``    the description at ``/openapi.json``
+``server``       runs the API and the replica in one event loop, from start to clean end
+``app``          puts the pieces together
+``door``         what every request passes first: patience, TLS, who is asking, how fast, where to
+``resources``    the handlers, a file a resource, and what they need
+``description``  what the API says about itself: ``/openapi.json`` and ``/docs``
+``bodies``, ``query``, ``conditions``  what callers send, checked before anything is asked of the replica
+``problems``     every error as problem details
+``service``      what the handlers are given
 
 The replica is authoritative; nothing is kept here between two requests. A command is answered when it is
 durable and applied, so what is read afterwards shows it. Refusals are ``tocsin.errors``, and become a status

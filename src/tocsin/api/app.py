@@ -7,28 +7,26 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 
-from tocsin.api import (
+from tocsin.api import problems, query
+from tocsin.api.description import openapi, reference
+from tocsin.api.door.access import Doorkeeper, guard, provide_caller
+from tocsin.api.door.gate import Gate
+from tocsin.api.door.guard import BODY_BYTES_MAX
+from tocsin.api.door.measured import Measured
+from tocsin.api.door.methods import Methods
+from tocsin.api.resources import (
     afterwards,
     bulk,
     events,
     launches,
-    openapi,
     preview,
-    problems,
-    query,
-    reference,
     schedules,
     status,
     tokens,
     transfer,
 )
-from tocsin.api.access import Doorkeeper, guard, provide_caller
-from tocsin.api.gate import Gate
-from tocsin.api.guard import BODY_BYTES_MAX
-from tocsin.api.measured import Measured
-from tocsin.api.methods import Methods
+from tocsin.api.resources.streams import Streams
 from tocsin.api.service import Service
-from tocsin.api.streams import Streams
 from tocsin.config import Settings
 from tocsin.errors import TocsinError
 from tocsin.replica.replica import Replica

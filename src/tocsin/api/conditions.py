@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from litestar import Response
 
-from tocsin.api import addresses
+from tocsin.api.door import addresses
 from tocsin.api.service import Service
 from tocsin.errors import AlreadyExists, InvalidInput, NotFound, Refused, VersionConflict
 from tocsin.model.command import Command

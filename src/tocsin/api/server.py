@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import structlog
 import uvicorn
 
-from tocsin.api import events
-from tocsin.api.access import ensure_admin
 from tocsin.api.app import build_app
-from tocsin.api.protocol import Lobby, Patience, PatientProtocol
-from tocsin.api.streams import Streams
-from tocsin.api.tls import Certificate, certificate
+from tocsin.api.door.access import ensure_admin
+from tocsin.api.door.protocol import Lobby, Patience, PatientProtocol
+from tocsin.api.door.tls import Certificate, certificate
+from tocsin.api.resources import events
+from tocsin.api.resources.streams import Streams
 from tocsin.config import Settings
 from tocsin.errors import InvalidInput, TocsinError
 from tocsin.replica.replica import Replica

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from litestar.di import NamedDependency
 
-from tocsin.api.access import require_reach
+from tocsin.api.door.access import require_reach
 from tocsin.config import Settings
 from tocsin.cron import parse_duration
 from tocsin.errors import InvalidInput

@@ -6,30 +6,12 @@ from collections.abc import Callable
 
 import typer
 
-from tocsin.cli import (
-    add,
-    backfill,
-    bulk,
-    completion,
-    define,
-    events,
-    export,
-    history,
-    import_crontab,
-    import_schedules,
-    launch,
-    launches,
-    look,
-    operate,
-    output,
-    reckon,
-    resolve,
-    serve,
-    tokens,
-    versions,
-    why,
-)
+from tocsin.cli import completion, reckon, serve, tokens
 from tocsin.cli.command import Command, Json, print_json
+from tocsin.cli.define import add, commands
+from tocsin.cli.look import events, history, launch, launches, output, schedules, versions, why
+from tocsin.cli.operate import backfill, bulk, resolve, single
+from tocsin.cli.transfer import export, import_crontab, import_schedules
 
 _FIRST_STEPS = """\
 Tocsin launches what you schedule: once, on time, and accounted for.
@@ -74,16 +56,21 @@ def version(as_json: Json = False) -> None:
 
 
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "The service": {"serve": serve.serve, "status": look.status, "whoami": tokens.whoami, "version": version},
+    "The service": {
+        "serve": serve.serve,
+        "status": schedules.status,
+        "whoami": tokens.whoami,
+        "version": version,
+    },
     "Schedules": {
         "add": add.add,
-        "apply": define.apply,
+        "apply": commands.apply,
         "import-crontab": import_crontab.import_crontab,
-        "list": look.list_schedules,
-        "show": look.show,
-        "pause": operate.pause,
-        "resume": operate.resume,
-        "rm": define.rm,
+        "list": schedules.list_schedules,
+        "show": schedules.show,
+        "pause": single.pause,
+        "resume": single.resume,
+        "rm": commands.rm,
         "history": history.history,
         "versions": versions.versions,
         "restore": versions.restore,
@@ -91,12 +78,12 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "import": import_schedules.import_schedules,
     },
     "Launches": {
-        "run": operate.run,
+        "run": single.run,
         "launches": launches.launches,
         "launch": launch.launch,
         "events": events.events,
         "output": output.output,
-        "cancel": operate.cancel,
+        "cancel": single.cancel,
         "why": why.why,
         "backfill": backfill.backfill,
         "resolve": resolve.resolve,
@@ -108,8 +95,8 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     },
 }
 _FAMILIES = (("token", tokens.app, "The service"), ("bulk", bulk.app, "Schedules"))
-for _panel, _commands in _COMMANDS.items():
-    for _name, _function in _commands.items():
+for _panel, _group in _COMMANDS.items():
+    for _name, _function in _group.items():
         app.command(_name, cls=Command, rich_help_panel=_panel)(_function)
 for _name, _family, _panel in _FAMILIES:
     app.add_typer(_family, name=_name, rich_help_panel=_panel)

@@ -136,7 +136,7 @@ def _warn_of_listeners(settings: Settings) -> None:
 
 async def _add_examples(url: str, settings: Settings) -> int:
     """The example schedules, through the front door. Only into a store that holds nothing."""
-    from tocsin.cli.documents import read_documents
+    from tocsin.cli.define.documents import read_documents
     from tocsin.client import Client
 
     admin = settings.admin_file()

@@ -1,0 +1,12 @@
+"""What every request passes, in this order.
+
+``protocol``   how long a connection may take, and how much it may send
+``tls``        certificates, read again when they change
+``measured``   how long the answer took, and how it ended
+``gate``       the steps below, one after the other
+``guard``      keeps web pages away from a service without tokens
+``access``     who is asking, and the table of what they may do
+``pace``       how fast they may ask
+``addresses``  ids contain slashes and verbs are a colon suffix: taken apart here and nowhere else
+``methods``    HEAD and OPTIONS, which handlers need not think of
+"""

@@ -1,0 +1,62 @@
+"""What every request passes before the router sees it."""
+
+from __future__ import annotations
+
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+
+from tocsin.api import problems
+from tocsin.api.door import access, addresses, guard
+from tocsin.api.door.access import Doorkeeper
+from tocsin.api.door.pace import GUESSES_PER_S, Pace
+from tocsin.clock import Clock
+from tocsin.errors import TocsinError, Unauthenticated
+from tocsin.model.token import EVERYBODY, Caller
+
+
+class Gate:
+    """An ASGI application around the application: guard, who is asking, how fast, and then where to."""
+
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, clock: Clock, rate_limit: int) -> None:
+        self._app = app
+        self._doorkeeper = doorkeeper
+        self._pace = Pace(clock, rate_limit)
+        self._guesses = Pace(clock, GUESSES_PER_S)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            return  # there are no web sockets, and nothing to start or stop with the application
+        try:
+            await self._check(scope)
+        except TocsinError as refused:
+            await problems.as_asgi(refused)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _check(self, scope: HTTPScope) -> None:
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        path = scope["path"]
+        guard.check(
+            scope["method"], path, headers, scheme=scope["scheme"], any_host=self._doorkeeper.tokens_needed
+        )
+        if path in access.PUBLIC:
+            caller = EVERYBODY._replace(scopes=frozenset())
+        else:
+            caller = await self._caller(headers, _peer(scope))
+            self._pace.take(caller.token or _peer(scope))
+        scope["state"] = {**(scope.get("state") or {}), "caller": caller}
+        scope["path"] = addresses.routed(path)
+
+    async def _caller(self, headers: dict[str, str], peer: str) -> Caller:
+        try:
+            return await self._doorkeeper.caller(headers)
+        except Unauthenticated:
+            # Only wrong ones are held back: whoever shares an address with a guesser still gets in.
+            if "authorization" in headers:
+                self._guesses.take(peer)
+            raise
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""

@@ -1,0 +1,202 @@
+"""What happens, as server-sent events: live, or from an event on that the reader names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
+from typing import Annotated, NamedTuple
+
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.params import HeaderParameter, QueryParameter
+
+from tocsin.api import query
+from tocsin.api.description.about import about
+from tocsin.api.door.access import WhoAsks, require_reach
+from tocsin.api.resources.streams import EventStream, Streams, frame_of
+from tocsin.api.service import Given
+from tocsin.errors import Gap, InvalidInput
+from tocsin.model.event import END, GAP, KINDS, Event, Place, kinds_of, place_behind
+from tocsin.model.token import Caller
+from tocsin.replica.replica import Replica
+
+PATH = "/v1/events"
+KEEP_ALIVE_S = 15.0
+"""A stream never says nothing for longer than this: so a reader can tell that it has been cut off."""
+TOKEN_TRUSTED_S = 600.0
+_RETRY_MS = 1000
+_ABOUT = (
+    "Each event has an id and JSON data. A stream that begins behind entries that are no longer kept starts with an "
+    "event `gap` that names them; one that does not follow ends with an event `end`."
+)
+
+
+class Wanted(NamedTuple):
+    """What one reader is told."""
+
+    prefix: str
+    schedule: str | None
+    kinds: frozenset[str]
+    may_see: Callable[[str], bool]
+
+    def __call__(self, event: Event) -> bool:
+        if self.kinds and event.kind not in self.kinds:
+            return False
+        if event.schedule is None:
+            return not self.prefix and self.schedule is None
+        if self.schedule is not None and event.schedule != self.schedule:
+            return False
+        return event.schedule.startswith(self.prefix) and self.may_see(event.schedule)
+
+
+@get(
+    PATH,
+    operation_id="events",
+    media_type="text/event-stream",
+    opt=about(
+        "service",
+        "Follow what happens",
+        answers={200: (_ABOUT, Event, ("text/event-stream",))},
+        refusals={503: "So many streams are open that no more are served."},
+    ),
+)
+async def events(
+    caller: WhoAsks,
+    service: Given,
+    streams: NamedDependency[Streams],
+    after: Annotated[
+        str | None, QueryParameter(description="Go on behind this event; 0: from the first that is kept.")
+    ] = None,
+    last_event_id: Annotated[
+        str | None,
+        HeaderParameter(name="Last-Event-ID", description="The same; it counts for more than `after`."),
+    ] = None,
+    prefix: query.Prefix = "",
+    schedule: Annotated[
+        str | None,
+        QueryParameter(description="Only of this schedule.", schema_extra={"pattern": query.ID_PATTERN}),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        QueryParameter(
+            description="Only these. May be given several times, or as `launch.failed,schedule.*`.",
+            schema_extra={"items": {"type": "string", "examples": ["launch.*", *KINDS]}},
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, QueryParameter(description="False: end when all is told that has happened.")
+    ] = True,
+) -> EventStream:
+    """As server-sent events. Without an id the stream begins with what comes next."""
+    replica = service.replica
+    given = [part for text in kind or () for part in text.split(",") if part]
+    if schedule is not None:
+        require_reach(caller, schedule)
+    wanted = Wanted(prefix, schedule, kinds_of(given, field="kind"), _visible(caller))
+    place = _start(replica, last_event_id, after)
+    streams.check_room()
+    may_stay = _stay(replica, caller)
+    return EventStream(streams, _frames(replica, streams, place, wanted, may_stay, follow))
+
+
+HANDLERS = (events,)
+
+
+def _visible(caller: Caller) -> Callable[[str], bool]:
+    """Which schedules this caller may hear of. What is about no schedule, all may hear."""
+    return caller.reaches
+
+
+def _stay(replica: Replica, caller: Caller) -> Callable[[], bool]:
+    """Whoever came with a token shows it again when tokens were changed, and now and then: it may have expired."""
+    if not caller.token:
+        return lambda: True
+    of_seq, until_s = replica.meta.tokens_seq, replica.clock.elapsed_s() + TOKEN_TRUSTED_S
+    return lambda: replica.meta.tokens_seq == of_seq and replica.clock.elapsed_s() < until_s
+
+
+def _start(replica: Replica, header: str | None, after: str | None) -> Place:
+    """Where this reader goes on. A browser that reconnects repeats the address and adds the header."""
+    field, given = ("Last-Event-ID", header) if header else ("after", after)
+    newest = replica.meta.seq
+    if given is None:
+        return Place(newest + 1, 0)
+    place = place_behind(given, field=field)
+    if place.seq > newest + 1 or (place.seq == newest + 1 and place.slot):
+        raise InvalidInput(
+            f"there is no event {given!r} yet: the newest entry is {newest}",
+            field=field,
+            value=given,
+            allowed=f"up to {newest}",
+            hint="is it an event of this service, and were its data put back to an older state?",
+        )
+    return place
+
+
+async def _frames(
+    replica: Replica,
+    streams: Streams,
+    place: Place,
+    wanted: Wanted,
+    may_stay: Callable[[], bool],
+    follow: bool,
+) -> AsyncGenerator[bytes, None]:
+    """All that this reader is told, in portions."""
+    applied, clock = replica.applied, replica.clock
+    upto = replica.meta.seq
+    # An id without data: a reader that is cut off before its first event knows where to go on.
+    yield f"retry: {_RETRY_MS}\nid: {place.id}\n\n".encode()
+    spoken_s = clock.elapsed_s()
+    while may_stay():
+        while place.seq <= upto and may_stay():
+            place, frames = await _next(replica, streams, place, wanted)
+            if not frames and clock.elapsed_s() - spoken_s > KEEP_ALIVE_S:
+                frames = _still_here(place)
+            if frames:
+                yield frames
+                spoken_s = clock.elapsed_s()
+        if not follow and place.seq > upto:
+            yield frame_of(Event(id=Place(upto + 1, 0).id, at=_now(replica), kind=END), END)
+            return
+        try:
+            upto = await asyncio.wait_for(applied.wait_beyond(place.seq - 1), KEEP_ALIVE_S)
+        except TimeoutError:
+            yield _still_here(place)
+            spoken_s = clock.elapsed_s()
+        if applied.is_over:
+            return
+
+
+async def _next(replica: Replica, streams: Streams, place: Place, wanted: Wanted) -> tuple[Place, bytes]:
+    """The next portion, as far as it is wanted, and what comes behind it."""
+    try:
+        portion = await streams.portion(place)
+    except Gap:
+        # Trimmed away, perhaps while this reader was on its way to it.
+        first = await replica.first_kept()
+        if first <= place.seq:
+            raise
+        return Place(first, 0), _gap(replica, place.seq, first)
+    return portion.next, b"".join(frame for event, frame in portion.told if wanted(event))
+
+
+def _gap(replica: Replica, asked: int, first: int) -> bytes:
+    gap = Event(
+        id=Place(first, 0).id,
+        at=_now(replica),
+        kind=GAP,
+        first_sequence=asked,
+        last_sequence=first - 1,
+        reason="these entries are covered by a snapshot and no longer kept",
+    )
+    return frame_of(gap, GAP)
+
+
+def _still_here(place: Place) -> bytes:
+    """With how far it has come: a reader that wants little need not be shown the same again."""
+    return f": still here\nid: {place.id}\n\n".encode()
+
+
+def _now(replica: Replica) -> datetime:
+    return datetime.fromtimestamp(replica.clock.wall_ms() / 1000, UTC)

@@ -1,0 +1,84 @@
+"""What a schedule would do if it were written: nothing is."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+from litestar import Request, post
+
+from tocsin.api import bodies
+from tocsin.api.description import samples
+from tocsin.api.description.about import about
+from tocsin.api.door.access import WhoAsks, require_reach
+from tocsin.api.service import Given, moment_of, seconds_of
+from tocsin.decide import preview as decide
+from tocsin.errors import InvalidInput, NotFound
+from tocsin.model.preview import DAYS_MAX, PreviewRequest, PreviewView
+from tocsin.model.schedule import Schedule
+from tocsin.state import queries, views
+
+_one_at_a_time = ThreadPoolExecutor(max_workers=1, thread_name_prefix="preview")
+"""A walk through thousands of instants is work for the processor: those who launch shall meet one of them at most,
+and those who only read need not wait behind it."""
+
+
+class _Sent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    """``PreviewRequest`` with its schedule unread, so that a mistake in it is told in the words of PUT."""
+
+    schedule: msgspec.Raw
+    days: int = 14
+    from_: str | None = None
+
+
+@post(
+    "/v1/preview",
+    operation_id="preview",
+    status_code=200,
+    opt=about(
+        "schedules",
+        "What a schedule would do",
+        body=PreviewRequest,
+        example={"schedule": samples.SCHEDULE, "days": 14},
+        answers={200: ("What would change.", PreviewView)},
+    ),
+)
+async def preview(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> PreviewView:
+    """What would change if this schedule were put: its fields, and which launches appear, vanish or move in the days
+    to come. Nothing is written."""
+    sent = _sent(await bodies.read(request))
+    schedule = bodies.schedule_of(bytes(sent.schedule))
+    require_reach(caller, schedule.id)
+    former = await service.replica.read(_former, schedule.id)
+    now_s = service.now_ms() // 1000
+    if sent.from_ is None:
+        from_s = now_s if former is None else max(now_s, former.decided_upto_s)
+    else:
+        from_s = seconds_of(moment_of(sent.from_, "from"))
+    return await asyncio.get_running_loop().run_in_executor(
+        _one_at_a_time, decide.preview, former, schedule, now_s, from_s, sent.days
+    )
+
+
+HANDLERS = (preview,)
+
+
+def _sent(body: bytes) -> _Sent:
+    sent = bodies.json_of(body, _Sent)
+    if not 1 <= sent.days <= DAYS_MAX:
+        raise InvalidInput(
+            f"{sent.days} is out of range", field="days", value=sent.days, allowed=f"1 to {DAYS_MAX}"
+        )
+    return sent
+
+
+def _former(db: sqlite3.Connection, id: str) -> decide.Former | None:
+    try:
+        view = views.schedule(db, id)
+    except NotFound:
+        return None
+    schedule = Schedule(**{name: getattr(view, name) for name in Schedule.__struct_fields__})
+    return decide.Former(schedule, view.resolved, view.version, queries.launched_upto_s(db, id))

@@ -1,0 +1,92 @@
+"""Tokens: list, make, revoke; and who one is oneself."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+from litestar import Request, delete, get, post
+from litestar.params import FromPath
+
+from tocsin.api import bodies
+from tocsin.api.description.about import about
+from tocsin.api.door.access import WhoAsks, new_token
+from tocsin.api.service import Given
+from tocsin.cron import parse_duration
+from tocsin.errors import NotFound
+from tocsin.model.command import CreateToken, RevokeToken
+from tocsin.model.request import TokenRequest
+from tocsin.model.token import CallerView, NewTokenView, TokenList, check_token
+from tocsin.state import tokens
+
+
+@get(
+    "/v1/tokens",
+    operation_id="listTokens",
+    opt=about("tokens", "List the tokens", answers={200: ("All tokens.", TokenList)}),
+)
+async def list_tokens(service: Given) -> TokenList:
+    """All tokens, in the order of their names, with their last use to the minute or so. Never a secret."""
+    return TokenList(await service.replica.read(tokens.shown))
+
+
+@post(
+    "/v1/tokens",
+    operation_id="createToken",
+    status_code=201,
+    opt=about(
+        "tokens",
+        "Make a token",
+        body=TokenRequest,
+        example={"name": "ci", "scopes": ["write"], "prefixes": ["billing/"], "expires_in": "30d"},
+        answers={201: ("The token, told this once.", NewTokenView)},
+        refusals={409: "There is a token of that name."},
+    ),
+)
+async def create_token(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> NewTokenView:
+    """A new token. Its text is in the answer and nowhere else: only a hash of it is kept."""
+    wish = bodies.json_of(await bodies.read(request), TokenRequest)
+    check_token(wish.name, wish.scopes, wish.prefixes)
+    expires_ms = None
+    if wish.expires_in is not None:
+        expires_ms = service.now_ms() + parse_duration(wish.expires_in, field="expires_in") * 1000
+    token, text = new_token(wish.name, tuple(dict.fromkeys(wish.scopes)), tuple(wish.prefixes), expires_ms)
+    await service.propose(caller, CreateToken(token))
+    for view in await service.replica.read(tokens.shown):
+        if view.id == token.id:
+            return NewTokenView(**msgspec.structs.asdict(view), token=text)
+    raise NotFound(f"the token {wish.name!r} was revoked in this very moment")
+
+
+@delete(
+    "/v1/tokens/{token:str}",
+    operation_id="revokeToken",
+    opt=about(
+        "tokens",
+        "Revoke a token",
+        answers={204: ("It is not valid any more.",)},
+        refusals={404: "There is no such token."},
+    ),
+)
+async def revoke_token(service: Given, caller: WhoAsks, token: FromPath[str]) -> None:
+    """By name or id. It is not valid any more when this returns."""
+    await service.propose(caller, RevokeToken(unquote(token)))
+
+
+@get(
+    "/v1/whoami",
+    operation_id="whoAmI",
+    opt=about("tokens", "Who am I?", answers={200: ("The caller, as the service knows them.", CallerView)}),
+)
+async def who_am_i(caller: WhoAsks) -> CallerView:
+    """The name under which acts are recorded, and how far it reaches."""
+    return CallerView(
+        name=caller.name,
+        token=caller.token,
+        scopes=sorted(caller.scopes),
+        prefixes=list(caller.prefixes),
+    )
+
+
+HANDLERS = (list_tokens, create_token, revoke_token, who_am_i)

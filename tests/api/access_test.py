@@ -13,6 +13,7 @@ import pytest
 from tests.api.conftest import Service, schedule
 
 from tocsin.api.door import access
+from tocsin.model.token import Token, hash_of, is_right
 
 NAME = "tocsin_0123456789ab_" + "x" * 43
 
@@ -98,6 +99,30 @@ def guessing_is_slowed_down_and_nobody_else_is(start: Any, tmp_path: Any) -> Non
     assert answers[-1].headers["retry-after"] == "1"
     service.token = (service.data / "admin.token").read_text().strip()
     assert service.ask("GET", "/v1/status").status == 200
+
+
+def a_token_that_does_not_exist_is_compared_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the time of the answer would tell which tokens there are."""
+    compared = []
+    monkeypatch.setattr(
+        "tocsin.model.token.hmac.compare_digest",
+        lambda one, other: compared.append((one, other)) or one == other,
+    )
+    kept = Token("a" * 12, "t", hash_of("right"), ("read",))
+    assert is_right("right", kept, 0)
+    assert not is_right("wrong", kept, 0)
+    assert not is_right("right", None, 0)
+    assert [len(other) for _, other in compared] == [32, 32, 32]
+
+
+def whoever_asks_too_fast_is_told_how_long_to_wait(start: Any, tmp_path: Any) -> None:
+    service = start(tmp_path / "data", "--rate-limit", "5")
+    answers = [service.ask("GET", "/v1/status") for _ in range(30)]
+    assert {answer.status for answer in answers} == {200, 429}
+    refused = next(answer for answer in answers if answer.status == 429)
+    assert refused.headers["retry-after"] == "1"
+    assert "5 requests a second" in refused.json["detail"]
+    assert service.ask("GET", "/healthz").status == 200, "a probe is never held back"
 
 
 # Scopes

@@ -17,13 +17,18 @@ class Schedules(Asking):
     """The part of the client that deals with schedules."""
 
     async def schedules(
-        self, *, prefix: str = "", labels: Mapping[str, str] | None = None, enabled: bool | None = None
+        self,
+        *,
+        prefix: str = "",
+        labels: Mapping[str, str] | None = None,
+        enabled: bool | None = None,
+        target: str | None = None,
     ) -> AsyncIterator[ScheduleView]:
         """All of them, in the order of their ids."""
         cursor = ""
         while True:
             page = await self.schedule_page(
-                prefix=prefix, labels=labels, enabled=enabled, limit=PAGE, cursor=cursor
+                prefix=prefix, labels=labels, enabled=enabled, target=target, limit=PAGE, cursor=cursor
             )
             for view in page.items:
                 yield view
@@ -37,6 +42,7 @@ class Schedules(Asking):
         prefix: str = "",
         labels: Mapping[str, str] | None = None,
         enabled: bool | None = None,
+        target: str | None = None,
         limit: int = 100,
         cursor: str = "",
     ) -> SchedulePage:
@@ -44,6 +50,8 @@ class Schedules(Asking):
         params += [("label", f"{key}={value}") for key, value in (labels or {}).items()]
         if enabled is not None:
             params.append(("enabled", str(enabled).lower()))
+        if target is not None:
+            params.append(("target", target))
         return await self._get("/v1/schedules", SchedulePage, params)
 
     async def schedule(self, id: str) -> ScheduleView:

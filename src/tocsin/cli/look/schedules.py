@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -17,12 +17,24 @@ if TYPE_CHECKING:
 _PAGE = 1000
 
 
+class _Wanted(NamedTuple):
+    """Which schedules: the filters of ``Client.schedule_page``."""
+
+    prefix: str
+    labels: dict[str, str]
+    enabled: bool | None
+    target: str | None
+
+
 def list_schedules(
     prefix: Annotated[
         str, typer.Argument(metavar="[PREFIX]", help="Ids that begin so.", autocompletion=schedule_ids)
     ] = "",
     label: Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="Several.")] = None,
     enabled: Annotated[bool | None, typer.Option("--enabled/--paused", help="Only those.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Only of this kind: exec, http, null.")
+    ] = None,
     limit: Limit = 100,
     url: Url = None,
     as_json: Json = False,
@@ -31,8 +43,8 @@ def list_schedules(
 
     Example: tocsin list billing/ --label team=finance
     """
-    labels = pairs(label, "label")
-    page = ask(url, lambda client: _schedules(client, prefix, labels, enabled, limit))
+    wanted = _Wanted(prefix, pairs(label, "label"), enabled, target)
+    page = ask(url, lambda client: _schedules(client, wanted, limit))
     if as_json:
         print_json(page)
         return
@@ -71,18 +83,14 @@ def status(url: Url = None, as_json: Json = False) -> None:
     facts(_status_facts(found))
 
 
-async def _schedules(
-    client: Client, prefix: str, labels: dict[str, str], enabled: bool | None, limit: int
-) -> SchedulePage:
+async def _schedules(client: Client, wanted: _Wanted, limit: int) -> SchedulePage:
     from tocsin.model.answer import SchedulePage
 
     items: list[ScheduleView] = []
     cursor = ""
     while True:
-        wanted = min(_PAGE, limit - len(items)) if limit else _PAGE
-        page = await client.schedule_page(
-            prefix=prefix, labels=labels, enabled=enabled, limit=wanted, cursor=cursor
-        )
+        size = min(_PAGE, limit - len(items)) if limit else _PAGE
+        page = await client.schedule_page(**wanted._asdict(), limit=size, cursor=cursor)
         items += page.items
         cursor = page.cursor
         if not cursor or len(items) == limit:

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 import msgspec
 
 from tocsin.errors import InvalidInput
+
+_OTHERS = "URL TOKEN CA LAUNCH SCHEDULE SCHEDULED_AT ATTEMPT TERM"
+_OTHER_VARIABLES = frozenset(f"TOCSIN_{name}" for name in _OTHERS.split())
+"""What clients go by, and what commands are told: a command may well start a service."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests a second one caller may make; 0: any number."""
 
     allow_exec: str = "auto"
-    """Whether schedules may run commands. ``auto``: only if ``listen`` is loopback; ``yes``; ``no``."""
+    """Whether schedules may run commands: as the service's user, who can read all that it can, tokens included.
+    ``auto``: only where nobody needs a token; ``yes``; ``no``."""
 
     exec_users: str = ""
     """Users that commands may be run as, beside the service's own, separated by commas; ``*``: any."""
@@ -46,6 +53,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     http_deny: str = ""
     """What http targets may not call: hosts, ``*.example.org``, networks such as ``10.0.0.0/8``."""
+
+    secrets: str = ""
+    """Secrets that http targets may sign with: ``env:NAME``, ``env:PREFIX_*``, ``file:/folder/*``, separated by
+    commas. Empty: any, or where callers need tokens ``env:TOCSIN_SECRET_*`` and ``file:<data>/secrets/*``."""
 
     journal: str = ""
     """URL of the journal. Empty: ``sqlite:///<data>/journal.db``."""
@@ -115,7 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.tokens == "always" or not self.is_loopback()
 
     def allows_exec(self) -> bool:
-        return self.allow_exec == "yes" or (self.allow_exec == "auto" and self.is_loopback())
+        return self.allow_exec == "yes" or (self.allow_exec == "auto" and not self.needs_tokens())
 
     def replica_name(self) -> str:
         return self.name or socket.gethostname()
@@ -128,9 +139,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         host, colon, port = self.listen.rpartition(":")
         if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
             raise InvalidInput(
-                f"{self.listen!r} is not an address", field="listen", value=self.listen, allowed="HOST:PORT"
+                f"{self.listen!r} is not an address",
+                field="listen",
+                value=self.listen,
+                allowed="HOST:PORT, with a port of 0 (any) to 65535",
             )
         return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def misspelt(variables: Iterable[str]) -> list[tuple[str, str]]:
+    """Variables that look like ours and are not, each with the one that was probably meant; empty: none is near."""
+    known = {f"TOCSIN_{name.upper()}" for name in Settings.__struct_fields__}
+    strangers = sorted(
+        name for name in variables if name.startswith("TOCSIN_") and name not in known | _OTHER_VARIABLES
+    )
+    return [(name, next(iter(get_close_matches(name, sorted(known), n=1)), "")) for name in strangers]
 
 
 def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> None:

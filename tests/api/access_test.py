@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -314,6 +315,61 @@ def tokens_survive_a_restart_and_the_last_use_is_shown(start: Any, tmp_path: Any
     assert second.as_(text).ask("GET", "/v1/status").status == 200
     with sqlite3.connect(tmp_path / "data" / "state.db") as db:
         assert db.execute("SELECT count(*) FROM token").fetchone() == (2,)
+
+
+def the_last_admin_token_is_not_revoked_where_one_is_needed(guarded: Service) -> None:
+    answer = guarded.ask("DELETE", "/v1/tokens/admin")
+    assert (answer.status, "last admin" in answer.json["detail"]) == (409, True)
+    second = token(guarded, "second", "admin")
+    assert guarded.ask("DELETE", "/v1/tokens/second").status == 204
+    assert guarded.as_(second).ask("GET", "/v1/status").status == 401
+
+
+def who_lost_every_admin_token_gets_another_by_a_restart(start: Any, tmp_path: Any) -> None:
+    first = start(tmp_path / "data")
+    token(first, "reader", "read")
+    first.stop()
+    second = start(tmp_path / "data", "--tokens", "always")
+    second.token = (second.data / "admin.token").read_text().strip()
+    assert second.ask("GET", "/v1/whoami").json["scopes"] == ["admin"]
+
+
+def the_last_use_of_a_token_is_shown(guarded: Service, wait: Any) -> None:
+    text = token(guarded, "busy", "read")
+    guarded.as_(text).ask("GET", "/v1/status")
+
+    def used() -> bool:
+        items = guarded.ask("GET", "/v1/tokens").json["items"]
+        return next(item for item in items if item["name"] == "busy")["last_used_at"] is not None
+
+    wait(used)
+
+
+def an_import_ends_with_the_token_that_it_came_with(guarded: Service, wait: Any) -> None:
+    text = token(guarded, "importer", "write")
+    connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=10)
+    connection.putrequest("POST", "/v1/import")
+    for name, value in (
+        ("authorization", f"Bearer {text}"),
+        ("content-type", "application/x-ndjson"),
+        ("transfer-encoding", "chunked"),
+    ):
+        connection.putheader(name, value)
+    connection.endheaders()
+
+    def send(prefix: str) -> None:
+        lines = b"".join(json.dumps(schedule(f"{prefix}/{n}")).encode() + b"\n" for n in range(500))
+        connection.send(b"%x\r\n%b\r\n" % (len(lines), lines))
+
+    send("before")
+    wait(lambda: guarded.ask("GET", "/v1/schedules/before/499").status == 200)
+    assert guarded.ask("DELETE", "/v1/tokens/importer").status == 204
+    send("after")
+    connection.send(b"0\r\n\r\n")
+    told = [json.loads(line) for line in connection.getresponse().read().splitlines()]
+    connection.close()
+    assert told[-1]["counts"] == {"created": 500, "refused": 500}
+    assert guarded.ask("GET", "/v1/schedules/after/0").status == 404
 
 
 def metrics_and_errors_hold_no_token(guarded: Service) -> None:

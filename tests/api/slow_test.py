@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import uvloop
 
-from tocsin.api.door.protocol import Patience
+from tocsin.api.door.lobby import Patience
 from tocsin.api.server import make_server
 
 QUICK = Patience(head_s=0.5, body_pause_s=0.5, unread_s=0.5, keep_alive_s=1, linger_s=0.2, connections_max=20)
@@ -347,6 +347,22 @@ def busy_connections_are_kept_and_a_new_one_is_told():
             writer.close()
 
     _run(PATIENT, test)
+
+
+def busy_connections_of_one_address_leave_room_for_others():
+    async def test(served: Served) -> None:
+        busy = [await served.connect() for _ in range(5)]
+        for _, writer in busy:
+            writer.write(b"GET /think HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await _until(lambda: len(served.server.server_state.tasks) == 5)
+        assert _is_problem(await _answer((await served.connect())[0]), 503)
+        elsewhere = ("127.0.0.2", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port, local_addr=elsewhere)
+        writer.write(GOOD)
+        assert (await _answer(reader))[0] == 200
+        served.app.go_on.set()
+
+    _run(msgspec.structs.replace(PATIENT, peer_connections_max=5), test)
 
 
 def a_kept_connection_is_closed_when_nothing_more_is_asked():

@@ -16,7 +16,7 @@ import pytest
 import structlog
 import uvloop
 
-from tocsin.api.door.protocol import Patience
+from tocsin.api.door.lobby import Patience
 from tocsin.api.door.tls import Certificate, certificate
 from tocsin.api.server import make_server, url_of
 from tocsin.client import Client

@@ -86,8 +86,7 @@ def each_shell_has_its_script(alone, shell):
 def one_who_mistypes_a_command_is_told_what_was_probably_meant(alone, typed, meant):
     done = alone(typed)
     assert (done.status, done.out) == (2, "")
-    assert "Did you mean" in done.err
-    assert f"'{meant}'" in done.err
+    assert f"did you mean {meant}?" in done.err
 
 
 def every_command_has_an_example_and_json():

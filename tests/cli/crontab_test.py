@@ -1,4 +1,4 @@
-"""What the lines of a crontab mean: settings, percent signs, formats, ids. No service, but real shells."""
+"""What the lines of a crontab mean: settings, percent signs, formats. No service, but real shells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tocsin.cli.transfer.crontab.files import Wish, read_sources, system_zone
 from tocsin.cli.transfer.crontab.herds import herds
-from tocsin.cli.transfer.crontab.ids import Names, slug
+from tocsin.cli.transfer.crontab.ids import Names
 from tocsin.cli.transfer.crontab.lines import Crontab, Line, Options, read_crontab
 from tocsin.cli.transfer.crontab.text import setting, split_input, target
 from tocsin.errors import InvalidInput, TocsinError
@@ -64,6 +64,21 @@ def a_setting_is_read_as_cron_reads_it(line, name, value):
 )
 def what_cron_does_not_take_for_a_setting_is_none(line):
     assert setting(line) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["CRON_TZ=", 'CRON_TZ="Asia/Tokyo', "export CRON_TZ=Asia/Tokyo", "RANDOM_DELAY="]
+)
+def below_a_setting_of_the_time_that_cannot_be_read_nothing_is_imported(line):
+    text = f"CRON_TZ=Europe/Berlin\n{line}\n0 1 * * * a\n{line.split()[-1].split('=')[0]}=0\n"
+    _, refused, below, _ = read(text).lines
+    assert (refused.kind, below.kind) == ("refused", "refused")
+    assert "the lines below are refused" in refused.problem.message
+    assert "line 2 was refused" in below.problem.message
+    mended = read(
+        f"{line}\n{'CRON_TZ=Asia/Tokyo' if 'TZ' in line else 'RANDOM_DELAY=5'}\n0 1 * * * a\n"
+    ).lines[-1]
+    assert mended.schedule is not None
 
 
 def settings_apply_to_the_lines_below_them_only():
@@ -336,46 +351,6 @@ def the_zone_of_the_machine_is_found(tmp_path, how):
     if how == "timezone":
         (tmp_path / "timezone").write_text("Europe/Berlin\n")
     assert system_zone(tmp_path) == ("UTC" if how == "neither" else "Europe/Berlin")
-
-
-# Ids
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        ("cd /srv && nice -n 5 /opt/bin/backup.sh --daily >/dev/null 2>&1", "backup-daily"),
-        ("test -x /a || { cd / && run-parts --report /etc/cron.daily; }", "run-parts-report-cron.daily"),
-        ("if [ -e /f ]; then /srv/flagged; fi", "flagged"),
-        ("flock -n /tmp/l -c 'php /var/www/artisan schedule:run'", "artisan-schedule-run"),
-        ("curl -fsS https://u:pw@x.org/hooks/run?token=abc", "curl-x.org-run"),
-        ("mysqldump -phunter2 --password=hunter2 --password hunter2 blog", "mysqldump-password-blog"),
-        ("ümläute", "ml-ute"),
-        ("'", "command"),
-        ("x" * 500, "x" * 60),
-    ],
-)
-def an_id_is_what_a_person_would_call_the_command(command, name):
-    assert slug(command) == name
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["a", "b", "cd / && a", "a -2", "a 2", "é"]), st.sampled_from(["", "u"]))
-    )
-)
-def ids_are_unique_and_the_same_at_every_import(commands):
-    first, second = Names("c/"), Names("c/")
-    ids = [first.give(command, user) for command, user in commands]
-    assert len(set(ids)) == len(ids)
-    assert ids == [second.give(command, user) for command, user in commands]
-
-
-def a_new_time_or_a_line_below_moves_no_id():
-    before = [line.schedule.id for line in read("0 1 * * * a x\n0 1 * * * cd / && a x\n").lines]
-    after = [line.schedule.id for line in read("9 9 * * * a x\n8 8 * * * cd / && a x\n7 7 * * * a x\n").lines]
-    assert before == after[:2]
-    assert after[2] == "cron/a-x-2"
 
 
 # Herds

@@ -68,9 +68,13 @@ def what_happened_is_told_a_line_each(tocsin):
     lines = [line.split(maxsplit=3) for line in done.out.splitlines()]
     assert all(zone in ("EST", "EDT") for _, _, zone, _ in lines), "in the viewer's zone"
     told = [re.sub(r"one-\d+-manual", "NAME", rest) for *_, rest in lines]
-    assert re.fullmatch(r"schedule.created +told/one  version 1(, by \w+)?", told[0])
-    assert re.fullmatch(r"launch.started +told/NAME(  by \w+)?", told[1])
-    assert re.fullmatch(r"launch.failed +told/NAME  exit status 3", told[-2])
+    assert re.fullmatch(r"schedule.created +told/one  version 1(, by \w+)?  \d+\.\d+", told[0])
+    assert re.fullmatch(r"launch.started +told/NAME(  by \w+)?  \d+\.\d+", told[1])
+    assert re.fullmatch(r"launch.failed +told/NAME  exit status 3  \d+\.\d+", told[-2])
+    newest = told[-2].split()[-1]
+    rest = tocsin("events", "--schedule", "told/one", "--since", newest).out
+    assert rest == done.out.splitlines(keepends=True)[-1], "the id at the end of a line is what --since takes"
+    assert "--since: " in tocsin("events", "--since", "abc").err
     assert "\x1b" not in done.out
     assert "enough" in told[-1]
 
@@ -127,7 +131,9 @@ def a_pipe_that_has_seen_enough_is_no_error(tocsin):
 def before_a_persons_eyes_lines_are_short(tocsin):
     tocsin("add", "eyes/one", NEVER, "--null")
     shown = tocsin.terminal("events", "--schedule", "eyes/one", columns=60).out
-    assert re.fullmatch(r"\d\d:\d\d:\d\d  schedule\.created    eyes/one  version 1(, by \w+)?\n", shown)
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d  schedule\.created    eyes/one  version 1(, by \w+)?  \d+\.\d+\n", shown
+    )
 
 
 def output_is_followed_until_the_launch_has_ended(tocsin, following, tmp_path):
@@ -194,4 +200,5 @@ def what_was_dropped_unseen_is_told(tocsin):
     done = tocsin("output", "--follow", name)
     assert done.out.startswith("1\n2\n3\n")
     assert done.out.endswith("199999\n200000\n")
-    assert re.fullmatch(r"\[\.\.\. \d+ bytes were not kept \.\.\.\]\n", done.err)
+    assert re.search(r"\n\[\.\.\. \d+ bytes were not kept \.\.\.\]\n", done.out)
+    assert (done.err, tocsin("output", name).out) == ("", done.out)

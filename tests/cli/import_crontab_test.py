@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,12 @@ HERE = Path(__file__).parent / "crontabs"
 SHOP = str(HERE / "shop.crontab")
 BERLIN = ("--tz", "Europe/Berlin")
 IMPORTED = ("created", "updated", "unchanged")
+
+
+def found(tocsin, start: str) -> str:
+    """The one id that begins so: behind that stands the mark of its line."""
+    (item,) = tocsin("list", start, "--json").json["items"]
+    return item["id"]
 
 
 def results(document) -> Counter:
@@ -54,12 +61,13 @@ def no_command_of_the_files_can_be_started(alone):
 def importing_twice_changes_nothing_and_what_was_paused_stays_paused(tocsin):
     words = ("import-crontab", SHOP, *BERLIN, "--prefix", "twice/")
     first = tocsin(*words, "--json").json
-    tocsin("pause", "twice/heartbeat")
+    paused = found(tocsin, "twice/heartbeat-")
+    tocsin("pause", paused)
     again = tocsin(*words, "--json").json
     assert first["summary"]["created"] == again["summary"]["unchanged"] > 120
     assert not {"created", "updated"} & set(again["summary"])
-    assert tocsin("show", "twice/heartbeat", "--json").json["enabled"] is False
-    (heartbeat,) = [line for line in again["files"][0]["lines"] if line.get("id") == "twice/heartbeat"]
+    assert tocsin("show", paused, "--json").json["enabled"] is False
+    (heartbeat,) = [line for line in again["files"][0]["lines"] if line.get("id") == paused]
     assert heartbeat["remarks"] == ["still paused"]
 
 
@@ -80,7 +88,7 @@ def the_report_says_for_each_line_what_became_of_it(tocsin):
     assert "Europe/Berlin" in head
     words = [row.split() for row in rows]
     assert words[0] == ["1", "environment", "MAILTO"]
-    assert words[1][:3] == ["3", "created", "told/logrotate-logrotate.conf"]
+    assert words[1][:3] == ["3", "created", found(tocsin, "told/logrotate-logrotate.conf-")]
     assert "25 6 * * *" in rows[1]
     assert "at 06:25, every day, Europe/Berlin" in rows[1]
     assert [row[:2] for row in words[2:]] == [["4", "refused"], ["5", "skipped"]]
@@ -142,8 +150,11 @@ def system_crontabs_are_recognised_by_their_place(tocsin):
     suspicious = [line for line in files[0]["lines"] if line["result"] == "suspicious"]
     assert len(suspicious) == 3
     assert all("--user-format" in line["hint"] for line in suspicious)
-    shown = tocsin("show", "etc/sessionclean", "--json").json
-    assert (shown["target"]["user"], shown["labels"]["crontab"]) == ("root", "php")
+    shown = tocsin("show", found(tocsin, "etc/sessionclean-"), "--json").json
+    assert (shown["target"]["user"], shown["labels"]["crontab"]) == (
+        "root",
+        f"{socket.gethostname()}:{HERE / 'etc/cron.d/php'}",
+    )
     assert shown["description"] == "Look for and purge old sessions every 30 minutes"
 
 
@@ -155,28 +166,31 @@ def a_wrong_guess_of_the_format_can_be_seen_and_remedied(tocsin):
     assert "--system" in guessed.err
     right = tocsin("import-crontab", "-", "--prefix", "guess/", "--system", stdin=text)
     assert (right.status, "system format" in right.out) == (0, True)
-    assert tocsin("show", "guess/a", "--json").json["target"]["user"] == "root"
+    assert tocsin("show", found(tocsin, "guess/a-"), "--json").json["target"]["user"] == "root"
 
 
 def labels_and_the_user_are_passed_on(tocsin):
     words = ("--prefix", "with/", "--label", "host=web1", "--user", "root")
     assert tocsin("import-crontab", "-", *words, stdin="0 1 * * * a\n").status == 0
-    shown = tocsin("show", "with/a", "--json").json
-    assert shown["labels"] == {"crontab": "stdin", "host": "web1"}
+    shown = tocsin("show", found(tocsin, "with/a-"), "--json").json
+    assert shown["labels"] == {"crontab": f"root@{socket.gethostname()}:-", "host": "web1"}
     assert shown["target"]["user"] == "root"
 
 
 def a_schedule_from_elsewhere_is_never_replaced(tocsin, folder):
-    tocsin("add", "own/a", "@yearly", "--null")
     path = folder({"one": "0 1 * * * b\n", "two": "0 2 * * * b\n0 2 * * * a\n"})
+    dry = tocsin("import-crontab", str(path / "two"), "--prefix", "own/", "--dry-run", "--json").json
+    b, a = (line["id"] for line in dry["files"][0]["lines"])
+    tocsin("add", a, "@yearly", "--null")
     assert tocsin("import-crontab", str(path / "one"), "--prefix", "own/").status == 0
     done = tocsin("import-crontab", str(path / "two"), "--prefix", "own/")
     assert done.status == 1
-    assert "from another crontab, 'one'" in done.err
+    origin = tocsin("show", b, "--json").json["labels"]["crontab"]
+    assert f"from another crontab, {origin!r}" in done.err
     assert "not from a crontab" in done.err
-    assert tocsin("show", "own/b", "--json").json["cron"] == "0 1 * * *"
+    assert tocsin("show", b, "--json").json["cron"] == "0 1 * * *"
     taken = tocsin(
-        "import-crontab", str(path / "two"), "--prefix", "own/", "--label", "crontab=one", "--json"
+        "import-crontab", str(path / "two"), "--prefix", "own/", "--label", f"crontab={origin}", "--json"
     )
     assert taken.json["summary"] == {"updated": 1, "refused": 1}
 
@@ -184,7 +198,7 @@ def a_schedule_from_elsewhere_is_never_replaced(tocsin, folder):
 def what_comes_behind_a_percent_sign_reaches_the_command_when_it_is_launched(tocsin):
     text = "0 0 1 1 * cat; exit 3%Joe,%%Where are your \\% kids?% 'x' $HOME \\n%\n"
     tocsin("import-crontab", "-", "--prefix", "real/", stdin=text)
-    launch = tocsin("run", "real/cat", "--wait", "--json").json
+    launch = tocsin("run", found(tocsin, "real/cat-"), "--wait", "--json").json
     assert (launch["state"], launch["exit_code"]) == ("failed", 3)
     shown = tocsin("output", launch["name"])
     assert shown.out == "Joe,\n\nWhere are your % kids?\n 'x' $HOME \\n\n"
@@ -237,3 +251,20 @@ def help_teaches_with_an_example(alone):
 def an_empty_crontab_is_no_mistake(alone):
     done = alone("import-crontab", "-", "--dry-run", "--json", stdin="")
     assert (done.status, json.loads(done.out)["summary"]) == (0, {})
+
+
+def crontabs_of_the_same_name_are_not_taken_for_each_other(tocsin, folder):
+    path = folder({"a/crontab": "0 1 * * * same\n", "b/crontab": "0 2 * * * same\n"})
+    assert tocsin("import-crontab", str(path / "a/crontab"), "--prefix", "twins/").status == 0
+    done = tocsin("import-crontab", str(path / "b/crontab"), "--prefix", "twins/")
+    assert (done.status, "from another crontab" in done.err) == (1, True)
+    assert tocsin("show", found(tocsin, "twins/same-"), "--json").json["cron"] == "0 1 * * *"
+
+
+def a_refusal_is_told_once(alone):
+    done = alone("import-crontab", "-", "--dry-run", stdin="0 0 * * funday cmd\n@fortnightly cmd\n")
+    assert done.status == 1
+    assert (done.out + done.err).count("'@fortnightly' is not a nickname") == 1
+    assert "only 4 fields" not in done.out + done.err
+    assert "weekday" in done.err, "what is wrong is the name, not the number of fields"
+    assert "@midnight" in done.err

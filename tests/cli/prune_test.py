@@ -33,7 +33,7 @@ def every_label_must_hold(tocsin):
     tocsin("add", "both/one", "@daily", "--null", "--label", "by=both", "--label", "env=test")
     tocsin("add", "both/two", "@daily", "--null", "--label", "by=both")
     kept = '{"id": "both/three", "cron": "@daily", "target": {"kind": "null"}, "labels": {"by": "both", "env": "test"}}'
-    done = tocsin("apply", "-f", "-", *PRUNE, "by=both", "--label", "env=test", "--yes", stdin=kept)
+    done = tocsin("apply", "-f", "-", *PRUNE, "by=both", "--label", "env=test", "--prune-all", stdin=kept)
     assert done.out == "both/three created\nboth/one removed\n"
 
 
@@ -99,11 +99,12 @@ def an_empty_folder_removes_nothing(tocsin, tmp_path):
 
 def a_person_is_asked_and_may_say_no(tocsin, folder):
     tocsin("apply", "-f", "-", stdin=documents("person", "a", "b", "c"))
-    path = str(folder({"a.json": documents("person", "a")}) / "a.json")
+    path = str(folder({"a.json": documents("person", "a").replace("@daily", "@weekly")}) / "a.json")
     status, shown = at_a_terminal(tocsin.url, "apply", "-f", path, *PRUNE, "by=person", answer="n")
     assert status == 1
-    for told in ("- person/b", "- person/c", "Remove these 2 schedules?", "nothing was removed"):
+    for told in ("- person/b", "- person/c", "Remove these 2 schedules?", "nothing was changed"):
         assert told in shown, shown
+    assert tocsin("show", "person/a", "--json").json["cron"] == "@daily", "the question comes first"
     assert tocsin("show", "person/b").status == 0
     status, shown = at_a_terminal(tocsin.url, "apply", "-f", path, *PRUNE, "by=person", answer="y")
     assert (status, "person/b removed" in shown) == (0, True)

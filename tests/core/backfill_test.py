@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.core.desk import START, Desk, at, put
+from tests.core.desk import START, Desk, at, only_flight, put
 
 from tocsin.errors import NotFound, Refused
-from tocsin.model.command import Backfill, DeleteSchedule, LaunchNow, SwitchSchedule
+from tocsin.model import change as c
+from tocsin.model.command import (
+    Backfill,
+    CancelLaunch,
+    DeleteSchedule,
+    LaunchNow,
+    ResolveLaunch,
+    SwitchSchedule,
+)
 from tocsin.replica.prepare import past_occurrences
 from tocsin.state import views
-from tocsin.targets.contract import SUCCEEDED
+from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 
 @pytest.fixture
@@ -151,3 +159,95 @@ def a_range_of_more_than_a_request_may_cover_says_that_there_is_more(desk: Desk)
 def a_backfill_of_nothing_that_exists_is_not_found(desk: Desk) -> None:
     with pytest.raises(NotFound):
         backfill(desk, 1, 100)
+
+
+def a_backfill_is_not_repeated_when_its_record_was_forgotten(desk: Desk) -> None:
+    """A stretch that was missed or paused stays known for longer than the launches that made up for it."""
+    paused(desk)
+    backfill(desk, 1, 305)
+    assert drained(desk) == [60, 120, 180, 240, 300]
+    lids = [lid for (lid,) in desk.db.execute("SELECT lid FROM launch ORDER BY lid LIMIT 3")]
+    desk.commit(c.HistoryForgotten(lids, 0))
+    with pytest.raises(Refused, match="nothing to launch"):
+        backfill(desk, 1, 305)
+    assert backfill(desk, 1, 305, unrecorded=True) == 3
+
+
+def what_is_older_than_all_records_may_have_been_launched_by_a_former_life(desk: Desk) -> None:
+    put(desk, cron="* * * * *")
+    with pytest.raises(Refused, match="nothing to launch"):
+        desk.command(Backfill("s", START - 600, START, recorded_since_s=START))
+
+
+def an_occurrence_resolved_as_skipped_and_backfilled_is_a_further_attempt(desk: Desk) -> None:
+    """A command that was claimed as attempt 1 would answer for that one again and run nothing."""
+    put(desk)
+    at(desk, 60)
+    desk.end(only_flight(desk), Outcome(Verdict.UNKNOWN, reason="cut"))
+    desk.command(ResolveLaunch(f"s-{START + 60}", "skipped"))
+    assert backfill(desk, 1, 61) == 1
+    desk.turns()
+    assert [flight.order.attempt for flight in desk.flights.values()] == [2]
+
+
+def what_waits_with_an_attempt_behind_it_ends_when_its_schedule_is_deleted(desk: Desk) -> None:
+    put(desk)
+    at(desk, 60)
+    desk.end(only_flight(desk), Outcome(Verdict.UNKNOWN, reason="cut"))
+    desk.command(ResolveLaunch(f"s-{START + 60}", "skipped"))
+    backfill(desk, 1, 61)
+    desk.command(DeleteSchedule("s"))
+    desk.turns()
+    assert desk.states_of("s") == {START + 60: "skipped"}
+
+
+def a_pause_stops_a_backfill_until_it_is_resumed(desk: Desk) -> None:
+    paused(desk)
+    backfill(desk, 1, 305)
+    desk.command(SwitchSchedule("s", False))
+    desk.turns()
+    assert not desk.flights
+    desk.command(SwitchSchedule("s", True))
+    desk.turns()
+    assert len(desk.flights) == 1
+
+
+def what_waited_under_a_deleted_schedule_does_not_start_under_the_next(desk: Desk) -> None:
+    paused(desk)
+    backfill(desk, 1, 305)
+    desk.command(DeleteSchedule("s"))
+    put(desk)
+    desk.turns()
+    assert not desk.flights
+
+
+def the_oldest_comes_first_also_when_it_was_skipped_before(desk: Desk) -> None:
+    put(desk, cron="* * * * *", overlap="forbid")
+    at(desk, 40)
+    at(desk, 100)
+    desk.end(only_flight(desk), SUCCEEDED)
+    assert backfill(desk, -90, 101) == 3
+    assert drained(desk) == [-80, -20, 100]
+
+
+def a_launch_cancelled_while_it_waited_can_be_backfilled(desk: Desk) -> None:
+    paused(desk)
+    backfill(desk, 1, 70)
+    desk.command(CancelLaunch(f"s-{START + 60}"))
+    assert backfill(desk, 1, 70) == 1
+
+
+def a_thousand_launched_ones_do_not_hide_what_was_left_out_behind_them(desk: Desk) -> None:
+    put(desk, cron="* * * * * *")
+    backfill(desk, -1005, -5)
+    desk.db.execute("UPDATE launch SET state = 10, started_ms = 1")
+    assert backfill(desk, -1005, 0) == 5
+
+
+def more_than_can_be_looked_through_at_every_turn_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tocsin.replica.prepare.BACKFILLS_WAITING_MAX", 3)
+    put(desk, cron="* * * * *")
+    with pytest.raises(Refused, match="more than 3"):
+        backfill(desk, -300, 0)

@@ -166,7 +166,7 @@ def a_single_instant_of_the_past_is_told_of():
     assert "2027-01-10T11:00:00Z has passed" in seen(None, schedule(cron=at)).notes[0]
     assert seen(stored(), schedule(cron=at, missed="skip")).notes[0].count("missed: skip") == 1
     assert seen(stored(cron=at), schedule(cron=at, timeout="5m")).notes == [], "its timing stays"
-    assert seen(stored()._replace(decided_upto_s=NOW), schedule(cron=at)).notes == [], "it was launched"
+    assert seen(stored()._replace(once_is_taken=True), schedule(cron=at)).notes == [], "it was launched"
     assert seen(stored(cron=at, enabled=False), schedule(cron=at)).notes == [], "it passed while paused"
     assert seen(None, schedule(cron="@at 2027-01-11T11:00:00Z")).notes == []
 

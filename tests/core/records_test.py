@@ -23,6 +23,7 @@ from tocsin.model.command import (
 from tocsin.model.token import Token
 from tocsin.state import chronicle, tokens, views
 from tocsin.state.apply.history import ROWS_AT_ONCE
+from tocsin.state.steps import steps as steps_of
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 DOUBT = Outcome(Verdict.UNKNOWN, reason="the connection was cut")
@@ -123,7 +124,7 @@ def the_steps_of_a_retried_launch_are_all_told(desk: Desk) -> None:
     flight = desk.flights[only_flight(desk)]
     desk.commit(c.LaunchesAccepted([flight.lid], [2]))
     desk.end(flight.lid, SUCCEEDED)
-    steps = chronicle.steps(desk.db, f"s-{START + 60}")
+    steps = steps_of(desk.db, f"s-{START + 60}")
     assert [(step.step, step.attempt) for step in steps] == [
         ("planned", None),
         ("started", 1),
@@ -141,7 +142,7 @@ def a_launch_by_hand_tells_who_asked_for_it_and_who_stopped_it(desk: Desk) -> No
     lid = desk.command(LaunchNow("s", actor="ann"))
     desk.hand_over([lid])
     desk.command(CancelLaunch(f"s-{START}-manual", "enough", actor="ben"))
-    steps = chronicle.steps(desk.db, f"s-{START}-manual")
+    steps = steps_of(desk.db, f"s-{START}-manual")
     assert ("launched", "ann") in [(step.step, step.actor) for step in steps]
     assert ("cancelled", "ben", "enough") in [(step.step, step.actor, step.note) for step in steps]
 
@@ -219,3 +220,87 @@ def lists_within_prefixes_show_exactly_what_these_reach(desk: Desk) -> None:
     first = views.schedules(desk.db, within=within, limit=2)
     rest = views.schedules(desk.db, within=within, cursor=first.cursor)
     assert [view.id for view in (*first.items, *rest.items)] == shown
+
+
+def a_resolved_doubt_still_tells_what_the_doubt_was(desk: Desk) -> None:
+    name = doubtful(desk)
+    desk.now_ms += 1000
+    desk.command(ResolveLaunch(name, "succeeded", "the bank says so", actor="ann"))
+    told = [(step.step, step.note) for step in steps_of(desk.db, name)]
+    assert told == [
+        ("planned", ""),
+        ("started", ""),
+        ("attempt ended", "in doubt: the connection was cut"),
+        ("resolved", "succeeded: the bank says so"),
+        ("succeeded", "resolved: the bank says so"),
+    ]
+
+
+def calling_again_is_refused_where_another_launch_is_open_and_may_not_be(desk: Desk) -> None:
+    put(desk, overlap="forbid")
+    at(desk, 60)
+    desk.end(only_flight(desk), DOUBT)
+    at(desk, 120)
+    with pytest.raises(Refused, match="forbid"):
+        desk.command(ResolveLaunch(f"s-{START + 60}", "relaunch"))
+    assert views.launch(desk.db, f"s-{START + 60}").state == "in_doubt"
+
+
+def a_newer_note_on_a_pause_is_kept_and_makes_no_version(desk: Desk) -> None:
+    put(desk)
+    desk.command(SwitchSchedule("s", False, note="holiday"))
+    desk.command(SwitchSchedule("s", False, note="longer", actor="ann"))
+    view = views.schedule(desk.db, "s")
+    assert (view.note, view.version) == ("longer", 2)
+    assert acts(desk)[0] == ("paused", "s", "ann")
+
+
+def a_token_named_as_anothers_id_is_not_revoked_with_it(desk: Desk) -> None:
+    desk.command(CreateToken(Token("a" * 12, "one", b"", ("read",))))
+    desk.command(CreateToken(Token("b" * 12, "a" * 12, b"", ("read",))))
+    desk.command(RevokeToken("a" * 12))
+    assert list(tokens.held(desk.db)) == ["b" * 12]
+
+
+def many_edits_keep_a_bounded_number_of_versions(desk: Desk) -> None:
+    for number in range(250):
+        put(desk, description=str(number))
+    (kept,) = desk.db.execute("SELECT count(*) FROM revision").fetchone()
+    assert kept == 200
+
+
+def a_restored_interval_goes_on_from_its_old_anchor(desk: Desk) -> None:
+    put(desk)
+    anchor = views.schedule(desk.db, "s").resolved
+    desk.command(DeleteSchedule("s"))
+    desk.now_ms += 17_000
+    desk.command(PutSchedule(schedule_of(), expect=0, restored=1))
+    assert views.schedule(desk.db, "s").resolved == anchor
+
+
+def a_moment_that_passed_while_it_was_deleted_is_not_made_up_for_by_a_restore(desk: Desk) -> None:
+    once = f"@at {START + 60}"
+    put(desk, cron=once)
+    desk.command(DeleteSchedule("s"))
+    desk.now_ms += 3_600_000
+    desk.command(PutSchedule(schedule_of(cron=once), expect=0, restored=1))
+    desk.turns()
+    assert not desk.flights
+
+
+def a_moment_that_was_launched_and_forgotten_is_not_launched_again(desk: Desk) -> None:
+    once = f"@at {START + 60}"
+    put(desk, cron=once)
+    at(desk, 60)
+    desk.end(only_flight(desk), SUCCEEDED)
+    put(desk, cron="0 0 29 2 *")
+    desk.commit(c.HistoryForgotten([lid for (lid,) in desk.db.execute("SELECT lid FROM launch")], 0))
+    put(desk, cron=once)
+    desk.turns()
+    assert not desk.flights
+
+
+def an_import_takes_a_moment_that_has_passed_for_launched_elsewhere(desk: Desk) -> None:
+    desk.command(PutSchedule(schedule_of(cron=f"@at {START - 60}"), expect=0, skip_past=True))
+    desk.turns()
+    assert desk.states_of("s") == {START - 60: "skipped"}

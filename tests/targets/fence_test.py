@@ -177,10 +177,63 @@ def every_number_notation_is_the_same_address(number, bases, count):
 def wrapping_an_address_does_not_free_it(address):
     fence = Fence.parse("", f"{address}/32")
     number = int(address)
-    for base, behind in (("::ffff:0:0", 0), ("64:ff9b::", 0), ("2002::", 80), ("::", 0)):
+    for base, behind in (
+        ("::ffff:0:0", 0),
+        ("64:ff9b::", 0),
+        ("64:ff9b:1::", 0),
+        ("2002::", 80),
+        ("::", 0),
+        ("::ffff:0:0:0", 0),
+        ("2001::", 64),
+    ):
         wrapped = IPv6Address(int(ip_address(base)) | number << behind)
         assert _is_denied(fence, str(wrapped))
         assert _is_denied(fence, "name.example", str(wrapped))
+
+
+@given(st.ip_addresses(v=4))
+def an_address_in_parts_or_turned_over_is_not_free(address):
+    fence = Fence.parse("", f"{address}/32")
+    one, two, three, four = address.packed
+    for wrapped in (
+        f"64:ff9b:1:{one:02x}{two:02x}:00{three:02x}:{four:02x}00::",
+        f"64:ff9b:1:ab{one:02x}:00{two:02x}:{three:02x}{four:02x}::",
+        f"64:ff9b:1:abcd:00{one:02x}:{two:02x}{three:02x}:{four:02x}00:0",
+        str(IPv6Address(int(ip_address("2001:0:102:304::")) | int(address) ^ 0xFFFFFFFF)),
+    ):
+        assert _is_denied(fence, wrapped), wrapped
+
+
+@pytest.mark.parametrize(
+    "host", ["fd00:ec2::254", "fd00:ec2::253", "fd00:ec2:1::23", "fd00:42::42", "fd00:c1::a9fe:a9fe"]
+)
+def addresses_of_metadata_are_denied_without_a_setting(host):
+    assert _is_denied(Fence(), f"[{host}]")
+    assert not _is_denied(Fence.parse(host, ""), host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.8.8.8", "0.0.0.0", "[::1]", "[::]", "2130706433", "64:ff9b::7f00:1", "169.254.1.1"],
+)
+def where_tokens_are_needed_the_machine_itself_is_not_called(host):
+    guarded = Fence.parse("", "", guarded=True)
+    assert _is_denied(guarded, host)
+    assert _is_denied(guarded, "name.example", host.strip("[]"))
+    assert _is_denied(
+        Fence.parse("0.0.0.0/0, ::/0, name.example", "", guarded=True), "name.example", host.strip("[]")
+    )
+
+
+def where_tokens_are_needed_loopback_must_be_named_and_private_networks_need_not():
+    guarded = Fence.parse("", "", guarded=True)
+    for host in ("10.0.0.1", "192.168.1.1", "[fd12::1]", "172.16.0.1", "example.org"):
+        assert not _is_denied(guarded, host)
+    for host in ("127.0.0.1", "::1", "0.0.0.0"):
+        assert not _is_denied(Fence.parse(host, "", guarded=True), host)
+    assert Fence.parse("127.0.0.0/8", "", guarded=True).permitted("localhost", ["::1", "127.0.0.1"]) == [
+        "127.0.0.1"
+    ]
 
 
 def _schedule(**target):

@@ -9,7 +9,7 @@ from litestar.types import ASGIApp
 
 from tocsin.api import problems, query
 from tocsin.api.description import openapi, reference
-from tocsin.api.door.access import Doorkeeper, guard, provide_caller
+from tocsin.api.door.access import guard, provide_caller
 from tocsin.api.door.gate import Gate
 from tocsin.api.door.guard import BODY_BYTES_MAX
 from tocsin.api.door.measured import Measured
@@ -35,7 +35,6 @@ from tocsin.replica.replica import Replica
 def build_app(replica: Replica, settings: Settings, streams: Streams | None = None) -> ASGIApp:
     """The API of one replica, which must have been started."""
     service = Service(replica, settings)
-    doorkeeper = Doorkeeper(replica, tokens_needed=settings.needs_tokens())
     given = streams or Streams(replica)
     app = Litestar(
         route_handlers=[
@@ -67,5 +66,5 @@ def build_app(replica: Replica, settings: Settings, streams: Streams | None = No
         logging_config=None,
         debug=False,
     )
-    gate = Gate(Methods(app), doorkeeper, replica.clock, settings.rate_limit)
+    gate = Gate(Methods(app), service.doorkeeper, replica.clock, settings.rate_limit)
     return Measured(gate, replica.metrics, replica.clock)

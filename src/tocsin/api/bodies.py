@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from litestar import Request
@@ -16,7 +21,11 @@ from tocsin.model.schedule import Schedule, invalid_field
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 NOTE_LENGTH_MAX = 2000
+ON_LOOP_BYTES_MAX = 16 * 1024
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+_one_at_a_time = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bodies")
+"""A large body is work for the processor: those who launch shall meet one of them at most."""
 
 
 class PauseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,8 +56,28 @@ async def read(request: Request[Any, Any, Any]) -> bytes:
         raise HttpRefusal(400, cut_off.detail) from None
 
 
+async def taken(
+    request: Request[Any, Any, Any],
+    make: Callable[Concatenate[bytes, _P], _T],
+    *args: _P.args,
+    **named: _P.kwargs,
+) -> _T:
+    """What is made of the body."""
+    body = await read(request)
+    return await aside(len(body), make, body, *args, **named)
+
+
+async def aside(size: int, make: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
+    """Made at once of little, and of much on a thread: a launch is not late because somebody sent a long list."""
+    if size <= ON_LOOP_BYTES_MAX:
+        return make(*args, **named)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_one_at_a_time, partial(make, *args, **named))
+
+
 def schedule_of(body: bytes, path_id: str | None = None) -> Schedule:
     """A checked schedule. With ``path_id`` the body may leave its id out, but must not name another one."""
+    _skim(body)
     try:
         schedule = schedules.decode(body if path_id is None else _with_id(body, path_id))
         # Whatever cannot be written to the journal must be refused here: later is too late.
@@ -72,9 +101,14 @@ def json_of(body: bytes, shape: type[_T]) -> _T:
         ) from None
 
 
-def small(body: bytes, shape: type[_T]) -> _T:
+def optional(body: bytes, shape: type[_T]) -> _T:
     """A body that may be left out."""
-    found = json_of(body or b"{}", shape)
+    return json_of(body or b"{}", shape)
+
+
+def small(body: bytes, shape: type[_T]) -> _T:
+    """A body of short texts that may be left out."""
+    found = optional(body, shape)
     for field in shape.__annotations__:
         text = getattr(found, field)
         if len(text) > NOTE_LENGTH_MAX:
@@ -89,6 +123,7 @@ def small(body: bytes, shape: type[_T]) -> _T:
 
 def patch_of(body: bytes, path_id: str) -> dict[str, Any]:
     """A merge patch (RFC 7396), which may name the id of the address and no other."""
+    _skim(body)
     try:
         changes = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
@@ -122,6 +157,20 @@ def _merged(target: object, changes: object) -> object:
         else:
             merged[key] = _merged(merged.get(key), value)
     return merged
+
+
+class _Outline(msgspec.Struct):
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def _skim(body: bytes) -> None:
+    """A payload that is far too large is refused before it is made of a hundred thousand lists: they cost more than
+    the text. Up to twice the limit it may still be blanks that make it long."""
+    if len(body) <= 2 * schedules.PAYLOAD_BYTES_MAX:
+        return
+    # Whatever else is wrong with it the decoder says best.
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        schedules.check_payload_size(len(msgspec.json.decode(body, type=_Outline).payload) // 2)
 
 
 def _with_id(body: bytes, path_id: str) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from litestar import Response
@@ -85,7 +85,7 @@ async def write(
     caller: Caller,
     id: str,
     conditions: Conditions,
-    command: Callable[[ScheduleView | None], Command],
+    command: Callable[[ScheduleView | None], Command | Awaitable[Command]],
 ) -> tuple[int, int]:
     """Carry out the command that is made for the newest version, if that meets the conditions. Where somebody
     else was faster, look again. Returns the version that it was carried out on (0: there was none) and the one
@@ -95,7 +95,9 @@ async def write(
         version = 0 if present is None else present.version
         conditions.check(id, version)
         try:
-            return version, await service.propose(caller, command(present))
+            made = command(present)
+            wish = await made if isinstance(made, Awaitable) else made
+            return version, await service.propose(caller, wish)
         except (AlreadyExists, VersionConflict):
             continue
         except NotFound:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import functools
+import gc
 import signal
 import socket
 import sqlite3
@@ -16,7 +18,8 @@ import uvicorn
 
 from tocsin.api.app import build_app
 from tocsin.api.door.access import ensure_admin
-from tocsin.api.door.protocol import Lobby, Patience, PatientProtocol
+from tocsin.api.door.lobby import Lobby, Patience
+from tocsin.api.door.protocol import PatientProtocol
 from tocsin.api.door.tls import Certificate, certificate
 from tocsin.api.resources import events
 from tocsin.api.resources.streams import Streams
@@ -117,7 +120,7 @@ async def _start(replica: Replica, settings: Settings) -> None:
         await replica.start()
     except (OSError, sqlite3.Error) as wrong:
         raise InvalidInput(
-            f"cannot work in {settings.data.absolute()}: {wrong}",
+            f"cannot work in {settings.data.absolute()}: {getattr(wrong, 'strerror', None) or wrong}",
             field="data",
             value=str(settings.data),
             allowed="a directory on a local disk that this user may write to",
@@ -135,12 +138,15 @@ def bind(settings: Settings) -> socket.socket:
         listener.listen(1024)
     except OSError as wrong:
         listener.close()
+        is_taken = wrong.errno == errno.EADDRINUSE
         raise InvalidInput(
-            f"cannot listen on {settings.listen}: {wrong.strerror or wrong}",
+            f"cannot listen on {settings.listen}: {(wrong.strerror or str(wrong)).lower()}",
             field="listen",
             value=settings.listen,
             allowed="a free HOST:PORT of this machine",
-            hint="is another Tocsin running there? choose another with --listen 127.0.0.1:PORT",
+            hint="is another Tocsin running there? choose another with --listen 127.0.0.1:PORT"
+            if is_taken
+            else "127.0.0.1 is this machine alone, 0.0.0.0 all of its addresses",
         ) from None
     return listener
 
@@ -154,6 +160,7 @@ async def _serve(
 ) -> int:
     streams = Streams(replica)
     server = make_server(build_app(replica, settings, streams), door.patience, door.shown)
+    gc.freeze()  # what lives as long as the process need not be looked through whenever somebody sends a long list
     serving = asyncio.create_task(server.serve(sockets=[door.listener]), name="api")
     stopping = asyncio.create_task(stop.wait(), name="signal")
     failing = asyncio.create_task(replica.failed(), name="failure")
@@ -215,6 +222,7 @@ def make_server(app: Any, patience: Patience, shown: Certificate | None = None) 
         access_log=False,
         lifespan="off",
         server_header=False,
+        proxy_headers=False,  # whoever says to speak for others is not believed: not even from this machine
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=patience.keep_alive_s,
         h11_max_incomplete_event_size=patience.head_bytes_max,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from litestar.di import NamedDependency
 
-from tocsin.api.door.access import require_reach
+from tocsin.api.door.access import Doorkeeper, require_reach
 from tocsin.config import Settings
 from tocsin.cron import parse_duration
 from tocsin.errors import InvalidInput
@@ -28,6 +28,7 @@ class Service:
 
     def __init__(self, replica: Replica, settings: Settings) -> None:
         self.replica = replica
+        self.doorkeeper = Doorkeeper(replica, tokens_needed=settings.needs_tokens())
         self.permissions = permissions_of(settings)
         self.data = settings.data.absolute()
         self.started_ms = replica.clock.wall_ms()
@@ -39,7 +40,8 @@ class Service:
         return self.replica.clock.wall_ms()
 
     async def propose(self, caller: Caller, command: Command) -> Any:
-        """Have a command carried out in the name of whoever asks."""
+        """Have a command carried out in the name of whoever asks, and may still do so."""
+        await self.doorkeeper.check_still_valid(caller)
         if isinstance(command, PutSchedule):
             self.check(caller, command.schedule)
         return await self.replica.propose(msgspec.structs.replace(command, actor=caller.name))
@@ -64,9 +66,9 @@ def moment_of(text: str, field: str) -> datetime:
         if moment.tzinfo is None:
             raise ValueError("it has no offset")
         return moment.astimezone(UTC)
-    except (ValueError, OverflowError, OSError) as wrong:
+    except (ValueError, OverflowError, OSError):
         raise InvalidInput(
-            f"{text[:60]!r} is not a moment: {wrong}", field=field, value=text, allowed=MOMENT_ALLOWED
+            f"{text[:60]!r} is not a moment with its offset", field=field, value=text, allowed=MOMENT_ALLOWED
         ) from None
 
 

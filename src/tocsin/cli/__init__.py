@@ -2,7 +2,7 @@
 
 ``main``        the list of commands, and what ``tocsin`` alone teaches
 ``serve``       runs the service
-``define``      schedules come, change and go: add, apply, rm
+``define``      schedules come, change and go: add, set, apply, rm
 ``transfer``    many at once: import-crontab, import, export
 ``operate``     pause, resume, run, cancel, bulk, backfill, resolve
 ``look``        what there is and what came of it: list, show, launches, output, why, history, events
@@ -11,11 +11,13 @@
 ``completion``  scripts for shells; ``complete`` finds what the Tab key asks for
 
 ``command``     what all commands have in common: options, errors, exit status
+``usage``       what was typed and not understood; ``help`` says it better the next time
 ``asking``      before much is done at once: a yes
 ``refusal``     not let in: what was tried, and what would help
 ``several``     many questions at once, the answers in order, and how far it is
 ``moments``     times as people write them
 ``present``     tables and times
+``fields``      the fields of a schedule, one a line
 
 A person mostly waits for Python to start, so a module here imports what is heavy inside its functions.
 Exit status: 0 done, 1 refused or failed, 2 not understood, 3 the service does not answer, 4 ``apply --diff`` found

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from tocsin.cli.complete import schedule_ids
+from tocsin.cli.help import tidied, usage_of
 from tocsin.errors import InvalidInput, TocsinError, Unreachable
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON, for pr
 Url = Annotated[
     str | None,
     typer.Option(
-        "--url", envvar="TOCSIN_URL", help="Address of the service. [dim]http://127.0.0.1:8400[/dim]"
+        "--url",
+        envvar="TOCSIN_URL",
+        help="Address of the service (TOCSIN_TOKEN, TOCSIN_CA beside it). [dim]http://127.0.0.1:8400[/dim]",
     ),
 ]
 Id = Annotated[
@@ -32,10 +35,17 @@ Id = Annotated[
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="How many at most; 0: all.")]
 
 REFUSED, UNREACHABLE, INTERRUPTED = 1, 3, 130
+_SHOWN_MAX = 100
 
 
 class Command(TyperCommand):
     """A command whose errors are sentences. A stack trace is for our mistakes, never for the user's."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return tidied(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return usage_of(self.get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         as_json = bool(ctx.params.get("as_json"))
@@ -77,12 +87,18 @@ def sentences(error: TocsinError) -> list[str]:
     """What is wrong, and below it what would be right."""
     first, second = error.message, [error.hint]
     if isinstance(error, InvalidInput):
-        shown = str(error.value)[:100]
-        is_told = not shown or shown in error.message
+        shown = _shown(error.value)
+        is_told = not shown or shown.removesuffix("...") in error.message
         first = f"{error.field}: {first}" + ("" if is_told else f" (given: {shown})")
         second = [f"allowed: {error.allowed}" if error.allowed else "", error.hint]
     rest = "; ".join(filter(None, second))
     return [_printable(f"tocsin: {first}"), *([_printable(f"        {rest}")] if rest else [])]
+
+
+def _shown(value: object) -> str:
+    """As it was given, which was never Python."""
+    text = encoded(value) if isinstance(value, (dict, list, tuple, bool)) else str(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
 
 
 def ask(url: str | None, question: Callable[[Client], Awaitable[_T]]) -> _T:

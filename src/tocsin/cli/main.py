@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
 from tocsin.cli import completion, reckon, serve, tokens
 from tocsin.cli.command import Command, Json, print_json
 from tocsin.cli.define import add, commands
+from tocsin.cli.define.set import set_fields
 from tocsin.cli.look import events, history, launch, launches, output, schedules, versions, why
 from tocsin.cli.operate import backfill, bulk, resolve, single
 from tocsin.cli.transfer import export, import_crontab, import_schedules
+from tocsin.cli.usage import Program
 
 _FIRST_STEPS = """\
 Tocsin launches what you schedule: once, on time, and accounted for.
@@ -25,19 +28,37 @@ Tocsin launches what you schedule: once, on time, and accounted for.
   tocsin --help                                                 all commands\
 """
 
+_ENVIRONMENT = """\
+In the environment:
+
+TOCSIN_URL    where the service is, several with ","; else http://127.0.0.1:8400
+
+TOCSIN_TOKEN  what lets you in, where a token is asked for
+
+TOCSIN_CA     a file with the certificate, or its authority's, to trust with https\
+"""
+
 app = typer.Typer(
     name="tocsin",
+    cls=Program,
     help="Launches what you schedule: once, on time, and accounted for.",
     add_completion=False,
     invoke_without_command=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_ENVIRONMENT,
 )
 
 
 @app.callback()
-def first_steps(context: typer.Context) -> None:
+def first_steps(
+    context: typer.Context,
+    shows_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if shows_version:
+        version()
+        raise typer.Exit(0)
     if context.invoked_subcommand is None:
         print(_FIRST_STEPS)
 
@@ -64,6 +85,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Schedules": {
         "add": add.add,
+        "set": set_fields,
         "apply": commands.apply,
         "import-crontab": import_crontab.import_crontab,
         "list": schedules.list_schedules,
@@ -94,10 +116,11 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "completion": completion.completion,
     },
 }
+_CLASSES = {"why": why.Why}
 _FAMILIES = (("token", tokens.app, "The service"), ("bulk", bulk.app, "Schedules"))
 for _panel, _group in _COMMANDS.items():
     for _name, _function in _group.items():
-        app.command(_name, cls=Command, rich_help_panel=_panel)(_function)
+        app.command(_name, cls=_CLASSES.get(_name, Command), rich_help_panel=_panel)(_function)
 for _name, _family, _panel in _FAMILIES:
     app.add_typer(_family, name=_name, rich_help_panel=_panel)
 

@@ -18,6 +18,13 @@ _ALLOWED = (
 _AGO = re.compile(r"-([0-9][0-9wdhms]*)|([0-9][0-9wdhms]*) +ago")
 _LOCAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2})?)?")
 _CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
+_OF_PYTHON = (
+    "Invalid isoformat",
+    "year is out of range",
+    "timestamp out of range",
+    "date value out of range",
+)
+"""Reasons that say no more than that it is not a moment."""
 _DAYS = {"today": 0, "yesterday": 1}
 
 
@@ -33,22 +40,45 @@ def parse_moment(text: str, *, field: str, zone: str = "", now: datetime | None 
     try:
         return _parsed(given, field, zone, now).astimezone(UTC)
     except (ValueError, OverflowError, OSError) as wrong:
+        reason = "" if str(wrong).startswith(_OF_PYTHON) else f": {wrong}"
         raise InvalidInput(
-            f"{text[:60]!r} is not a moment: {wrong}", field=field, value=text, allowed=_ALLOWED
+            f"{text[:60]!r} is not a moment{reason}", field=field, value=text, allowed=_ALLOWED
         ) from None
 
 
-async def written_moment(client: Client, text: str, *, field: str, schedule: str = "") -> str:
-    """As the API takes it. What has no offset is meant in the zone of the schedule; the viewer's, if it is gone."""
+def spelled_out(word: str) -> str:
+    """``-3d`` as ``3d ago``, for where a word that begins with a hyphen would be taken for an option."""
+    return f"{word[1:]} ago" if re.fullmatch(r"-[0-9]+[wdhms][0-9wdhms]*", word) else word
+
+
+def check_moment(text: str, *, field: str) -> None:
+    """Whether it is one does not depend on the zone, so it can be told before the service is asked for that."""
+    if text:
+        parse_moment(text, field=field)
+
+
+async def written_moment(
+    client: Client, text: str, *, field: str, schedule: str = "", whole_seconds: bool = False
+) -> str:
+    """As the API takes it. What has no offset is meant in the zone of the schedule, also of one that was removed;
+    in the viewer's, if nothing is known of it."""
     if not text:
         return ""
-    zone = ""
-    if schedule and needs_zone(text.strip()):
-        try:
-            zone = (await client.schedule(schedule)).timezone
-        except NotFound:
-            zone = ""
-    return written(parse_moment(text, field=field, zone=zone))
+    check_moment(text, field=field)
+    zone = await _zone_of(client, schedule) if schedule and needs_zone(text.strip()) else ""
+    found = parse_moment(text, field=field, zone=zone)
+    return written(found.replace(microsecond=0) if whole_seconds else found)
+
+
+async def _zone_of(client: Client, schedule: str) -> str:
+    try:
+        return (await client.schedule(schedule)).timezone
+    except NotFound:
+        pass
+    try:
+        return next((version.schedule.timezone for version in (await client.versions(schedule)).items), "")
+    except NotFound:
+        return ""
 
 
 def written(at: datetime) -> str:

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterable, Sequence
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from tocsin.cli.command import a_person_looks
 
+_GREEN, _CYAN, _YELLOW, _RED, _DIM, _BOLD = "32", "36", "33", "31", "2", "1"
 _COLORS = {
-    "succeeded": "green",
-    "running": "cyan",
-    "started": "cyan",
-    "queued": "cyan",
-    "retrying": "yellow",
-    "failed": "red",
-    "in_doubt": "red",
-    "skipped": "yellow",
-    "cancelled": "yellow",
-    "paused": "yellow",
-    "enabled": "green",
-    "done": "dim",
-    "created": "green",
-    "updated": "cyan",
-    "unchanged": "dim",
-    "environment": "dim",
-    "suspicious": "red",
-    "refused": "red",
+    "succeeded": _GREEN,
+    "running": _CYAN,
+    "started": _CYAN,
+    "queued": _CYAN,
+    "retrying": _YELLOW,
+    "failed": _RED,
+    "in_doubt": _RED,
+    "skipped": _YELLOW,
+    "cancelled": _YELLOW,
+    "paused": _YELLOW,
+    "enabled": _GREEN,
+    "done": _DIM,
+    "created": _GREEN,
+    "updated": _CYAN,
+    "unchanged": _DIM,
+    "environment": _DIM,
+    "suspicious": _RED,
+    "refused": _RED,
 }
-_WIDE = 100_000
 _ROOMY = 140
+_NARROWEST = 4
 
 
 class Column(NamedTuple):
@@ -42,22 +46,72 @@ class Column(NamedTuple):
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """A table in the window, or plain lines of all there is in a pipe."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """A table in the window, or plain lines of all there is in a pipe.
 
+    By hand, because there may be a million rows: a library that lays out every cell takes half a minute for them.
+    """
     looks = a_person_looks()
-    console = Console() if looks else Console(width=_WIDE, color_system=None)
-    gap = 1 if is_narrow() else 2
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
-    for column in columns:
-        # To rich, a column that may wrap is one that may be made narrower. Its cells then say that they do not wrap.
-        cuts = looks and column.may_be_cut
-        grid.add_column(column.title, overflow="ellipsis" if cuts else "fold", no_wrap=not cuts)
-    for row in rows:
-        grid.add_row(*(Text(printable(cell), style=_COLORS.get(cell, ""), no_wrap=True) for cell in row))
-    console.print(grid)
+    cells = [[printable(cell) for cell in row] for row in rows]
+    titles = [column.title for column in columns]
+    widths = [max(map(width, texts)) for texts in zip(titles, *cells, strict=True)]
+    gap = " " if is_narrow() else "  "
+    if looks:
+        room = shutil.get_terminal_size().columns - len(gap) * (len(columns) - 1)
+        widths = _fitted(widths, columns, room)
+    colours = looks and is_colourful()
+    lines = [_line(titles, widths, gap, dict.fromkeys(titles, _BOLD) if colours else {})]
+    lines += [_line(row, widths, gap, _COLORS if colours else {}) for row in cells]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], gap: str, styles: Mapping[str, str]) -> str:
+    """Cells of these widths; behind the last one there is nothing."""
+    parts = []
+    for cell, room in zip(cells, widths, strict=True):
+        text = _cut(cell, room)
+        style = styles.get(cell)
+        shown = f"\x1b[{style}m{text}\x1b[0m" if style and text else text
+        parts.append(shown + " " * (room - width(text)))
+    return gap.join(parts).rstrip()
+
+
+def _fitted(widths: Sequence[int], columns: Sequence[Column], room: int) -> list[int]:
+    """Narrower where a column may be cut, the widest first. What still does not fit is folded by the terminal."""
+    found = list(widths)
+    may_be_cut = [at for at, column in enumerate(columns) if column.may_be_cut]
+    excess = sum(found) - room
+    while excess > 0 and may_be_cut:
+        widest = max(may_be_cut, key=lambda at: found[at])
+        if found[widest] <= _NARROWEST:
+            break
+        others = [found[at] for at in may_be_cut if at != widest and found[at] < found[widest]]
+        step = min(excess, max(1, found[widest] - max([_NARROWEST, *others])))
+        found[widest] -= step
+        excess -= step
+    return found
+
+
+def _cut(text: str, room: int) -> str:
+    if width(text) <= room:
+        return text
+    while text and width(text) >= room:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def width(text: str) -> int:
+    """In columns of a terminal: a letter of East Asia takes two, an accent that joins the one before it none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
+
+
+def is_colourful() -> bool:
+    """Does the person want colours, and can the terminal show them?"""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def is_narrow() -> bool:
@@ -118,11 +172,11 @@ def away(at: datetime | None) -> str:
     seconds = round((at - datetime.now(UTC)).total_seconds())
     if seconds == 0:
         return "now"
-    length = _coarse(abs(seconds))
+    length = coarse(abs(seconds))
     return f"in {format_duration(length)}" if seconds > 0 else f"{format_duration(length)} ago"
 
 
-def _coarse(seconds: int) -> int:
+def coarse(seconds: int) -> int:
     """Nobody needs the seconds of a month."""
     for length, unit in ((14 * 86_400, 86_400), (2 * 86_400, 3_600), (2 * 3_600, 60)):
         if seconds > length:

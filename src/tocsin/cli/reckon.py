@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tocsin.cli import moments
 from tocsin.cli.command import Json, print_json
 
 if TYPE_CHECKING:
@@ -23,19 +24,28 @@ Identity = Annotated[str, typer.Option("--id", help="Id of the schedule: settles
 def next_instants(
     text: Text,
     tz: Zone = "UTC",
-    start: Annotated[str, typer.Option("--from", help="After this moment (RFC 3339 or unix).")] = "",
+    start: Annotated[
+        str, typer.Option("--from", metavar="MOMENT", help=f"After this moment, {moments.HELP}.")
+    ] = "",
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many.")] = 5,
     id: Identity = "",
     as_json: Json = False,
 ) -> None:
     """When is a schedule text due?
 
+    A moment without an offset is meant in the zone of --tz.
+
     Example: tocsin next '30 2 * * mon-fri' --tz Europe/Berlin --count 3
     """
     from datetime import UTC, datetime
 
-    after = moment_given(start, "from") if start else datetime.now(UTC)
-    expression = _parse(text, tz, id, after)
+    now = datetime.now(UTC)
+    expression = _parse(text, tz, id, now)
+    if start:
+        after = moments.parse_moment(start, field="--from", zone=expression.timezone, now=now)
+        expression = _parse(text, tz, id, after)
+    else:
+        after = now
     found = expression.upcoming(after, count)
     if as_json:
         print_json({**_json(expression), "items": found})
@@ -60,26 +70,6 @@ def explain(text: Text, tz: Zone = "UTC", id: Identity = "", as_json: Json = Fal
         print(f"which is settled as: {expression.resolved}")
         if not id and ("?" in text or "~" in text):
             print("(with --id ID you see what it is for that schedule)")
-
-
-def moment_given(text: str, field: str) -> datetime:
-    """RFC 3339 or unix seconds, as typed by a person."""
-    from datetime import UTC, datetime
-
-    from tocsin.errors import InvalidInput
-
-    try:
-        if text.isdigit():
-            return datetime.fromtimestamp(int(text), UTC)
-        found = datetime.fromisoformat(text)
-    except (ValueError, OverflowError, OSError):
-        raise InvalidInput(
-            f"{text!r} is not a moment",
-            field=field,
-            value=text,
-            allowed="2026-01-31T09:00:00Z or unix seconds",
-        ) from None
-    return found.astimezone(UTC)
 
 
 def _parse(text: str, tz: str, id: str, anchor: datetime | None) -> Expression:

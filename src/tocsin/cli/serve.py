@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,7 +47,8 @@ def serve(
         int | None, _option("rate_limit", "Requests a second that one caller may make; 0: any.", "2000")
     ] = None,
     allow_exec: Annotated[
-        str | None, _option("allow_exec", "Commands allowed: auto (only on loopback), yes, no.", "auto")
+        str | None,
+        _option("allow_exec", "Commands allowed: auto (if nobody needs a token), yes, no.", "auto"),
     ] = None,
     exec_users: Annotated[
         str | None, _option("exec_users", "Other users that commands may run as: a,b or *.", "none")
@@ -56,6 +58,10 @@ def serve(
     ] = None,
     http_deny: Annotated[
         str | None, _option("http_deny", "These may not be called: hosts, *.host, networks.", "none")
+    ] = None,
+    secrets: Annotated[
+        str | None,
+        _option("secrets", "Secrets to sign with: env:NAME, file:/folder/*.", "see docs/targets.md"),
     ] = None,
     journal: Annotated[
         str | None, _option("journal", "URL of the journal.", "sqlite:///DATA/journal.db")
@@ -111,6 +117,7 @@ def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
     raise_file_limit()
     replica = compose(settings)
     _warn_of_listeners(settings)
+    _warn_of_variables()
     # Only now, when the settings are known to be good: it takes half a second to load.
     from tocsin.api import server
 
@@ -134,20 +141,34 @@ def _warn_of_listeners(settings: Settings) -> None:
         )
 
 
+def _warn_of_variables() -> None:
+    """A setting that nobody reads looks as if it were in force."""
+    import structlog
+
+    from tocsin.config import misspelt
+
+    for name, near in misspelt(os.environ):
+        remedy = f"did you mean {near}?" if near else "'tocsin serve --help' lists the settings"
+        structlog.get_logger().warning("a variable in the environment is not known", name=name, remedy=remedy)
+
+
 async def _add_examples(url: str, settings: Settings) -> int:
     """The example schedules, through the front door. Only into a store that holds nothing."""
     from tocsin.cli.define.documents import read_documents
     from tocsin.client import Client
+    from tocsin.errors import Forbidden
 
     admin = settings.admin_file()
     token = admin.read_text().strip() if settings.needs_tokens() and admin.exists() else ""
     async with Client(url, ca=settings.tls_cert, any_name=True, token=token) as client:
         if (await client.schedule_page(limit=1)).items:
             return 0
-        documents = read_documents([str(_EXAMPLES)])
-        for document in documents:
-            await client.create(document.schedule)
-        return len(documents)
+        added = 0
+        for document in read_documents([str(_EXAMPLES)]):
+            with suppress(Forbidden):  # commands may not be allowed here
+                await client.create(document.schedule)
+                added += 1
+        return added
 
 
 def _greet(url: str, settings: Settings, added: int, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tocsin.cli.command import Command, Json, Url, a_person_looks, ask, print_json, say
+from tocsin.cli.usage import Family
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,6 +18,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.", 
 
 app = typer.Typer(
     help="Tokens: who may do what.",
+    cls=Family,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -4,6 +4,7 @@
 ``schedules``, ``launches``, ``records``, ``transfer``  its parts: one coroutine a thing that the API can do
 ``events``  what happens, as it happens, through every cut of the connection
 ``trust``   tokens and certificates
+``reach``   why nobody answered
 ``wire``    requests go out, answers come back: several addresses, time-outs, problem details
 
 ``Client`` is loaded when it is first asked for, because an HTTP library takes a third of a second to load and

@@ -10,6 +10,7 @@ import msgspec
 
 from tocsin.client.wire import Wire
 from tocsin.errors import TocsinError
+from tocsin.model.ids import check_id, parse_launch_name
 
 _T = TypeVar("_T")
 PAGE = 1000
@@ -39,8 +40,10 @@ def decoded(body: bytes, shape: type[_T]) -> _T:
 
 
 def schedule_path(id: str) -> str:
-    return "/v1/schedules/" + quote(id, safe="")
+    """Checked here: with an empty id it would be the address of something else."""
+    return "/v1/schedules/" + quote(check_id(id), safe="")
 
 
 def launch_path(name: str) -> str:
+    parse_launch_name(name)
     return "/v1/launches/" + quote(name, safe="")

@@ -12,8 +12,9 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from tocsin.client.reach import cut_off, nobody, unanswered, unreached
 from tocsin.client.trust import distrust
-from tocsin.errors import InvalidInput, TocsinError, Unreachable
+from tocsin.errors import InvalidInput, TocsinError
 from tocsin.model.answer import Problem
 from tocsin.model.problem import error_of
 
@@ -87,6 +88,7 @@ class Wire:
         arrived is never repeated, because not every request may be carried out twice.
         """
         query = urlencode(list(params))
+        unreachable = ""
         sent = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
         for url in self._urls:
             whole = URL(url + path + (f"?{query}" if query else ""), encoded=True)
@@ -95,16 +97,10 @@ class Wire:
             except aiohttp.ClientConnectorCertificateError as wrong:
                 raise distrust(url, wrong.certificate_error) from None
             except aiohttp.ClientConnectorError as wrong:
-                self._unreachable = str(wrong.os_error.strerror or wrong.os_error)
+                unreachable = unreached(wrong.os_error)
             except (aiohttp.ClientError, TimeoutError) as wrong:
-                raise Unreachable(
-                    f"{url} did not answer: {wrong or 'it took too long'}",
-                    hint="it may have been carried out nevertheless: look before you repeat it",
-                ) from None
-        raise Unreachable(
-            f"nothing answers at {', '.join(self._urls)} ({self._unreachable})",
-            hint="is it running? start it with `tocsin serve`",
-        )
+                raise unanswered(url, method, wrong) from None
+        raise nobody(self._urls, unreachable)
 
     async def _ask(self, method: str, url: URL, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         if self._session is None:
@@ -148,15 +144,10 @@ class Wire:
             except aiohttp.ClientConnectorCertificateError as wrong:
                 raise distrust(url, wrong.certificate_error) from None
             except aiohttp.ClientConnectorError as wrong:
-                unreachable = str(wrong.os_error.strerror or wrong.os_error)
+                unreachable = unreached(wrong.os_error)
             except (aiohttp.ClientError, TimeoutError) as wrong:
-                is_half = isinstance(wrong, aiohttp.ClientPayloadError)
-                how = "before the end of its answer" if is_half else str(wrong) or "it is silent"
-                raise Unreachable(f"{url} was cut off: {how}") from None
-        raise Unreachable(
-            f"nothing answers at {', '.join(self._urls)} ({unreachable})",
-            hint="is it running? start it with `tocsin serve`",
-        )
+                raise cut_off(url, wrong) from None
+        raise nobody(self._urls, unreachable)
 
 
 def _user() -> str:

@@ -46,7 +46,8 @@ def read(text: str, timezone: str, identity: str, anchor: datetime | None) -> Re
     if words[0].startswith("@"):
         return _read_at_word(text, prefix, words, where, anchor)
     if len(words) not in (5, 6):
-        raise _refused(text, f"{len(words)} words are not a schedule", hints.word_count(len(words)))
+        count = "1 word is" if len(words) == 1 else f"{len(words)} words are"
+        raise _refused(text, f"{count} not a schedule", hints.word_count(len(words)))
     six = words if len(words) == 6 else ["0", *words]
     if "?" in text or "~" in text:
         six = settle(six, identity)

@@ -12,7 +12,9 @@ from typing import NamedTuple
 from tocsin.decide.timeline import Plan
 
 BACKFILL_MAX = 1000
-"""How many occurrences one request may cover."""
+"""How many occurrences one request launches."""
+LOOKED_AT_MAX = 10_000
+"""How many it looks at for that."""
 
 
 class Known(NamedTuple):
@@ -25,6 +27,8 @@ class Known(NamedTuple):
     paused_ms: Sequence[tuple[int, int]]
     """Times [since, until) in which it was paused or deleted."""
     first_known_ms: int
+    forgotten_upto_s: int
+    """Launches up to this instant may have been forgotten."""
     due_instant_s: int | None
     """What comes next by itself."""
 
@@ -40,26 +44,32 @@ class Past(NamedTuple):
 def choose(
     plan: Plan, known: Known, from_s: int, until_s: int, now_s: int, unrecorded: bool
 ) -> tuple[list[Past], bool]:
-    """Every occurrence in ``[from, until)``, and whether there are more than one request may cover."""
+    """Every occurrence in ``[from, until)``, and whether there are more than one request covers."""
+    launches = 0
     upto_s = min(until_s, now_s + 1)
     if known.due_instant_s is not None:
         upto_s = min(upto_s, known.due_instant_s)
     found: list[Past] = []
     instant = plan.next_instant(from_s - 1)
     while instant is not None and instant < upto_s:
-        if len(found) == BACKFILL_MAX:
+        if launches == BACKFILL_MAX or len(found) == LOOKED_AT_MAX:
             return found, True
         found.append(_judged(instant, known, unrecorded))
+        launches += found[-1].launch
         instant = plan.next_instant(instant)
     return found, False
 
 
 def _judged(instant_s: int, known: Known, unrecorded: bool) -> Past:
     state = known.states.get(instant_s)
-    if state == "skipped":
-        return Past(instant_s, True, "it was skipped")
+    if state in ("skipped", "not started"):
+        return Past(
+            instant_s, True, "it was skipped" if state == "skipped" else "it was cancelled before it started"
+        )
     if state is not None:
         return Past(instant_s, False, f"it was launched: {state}")
+    if instant_s <= known.forgotten_upto_s:
+        return _unrecorded(instant_s, unrecorded)
     if any(begin <= instant_s < end for begin, end in known.missed):
         return Past(instant_s, True, "it was missed")
     instant_ms = instant_s * 1000
@@ -67,6 +77,10 @@ def _judged(instant_s: int, known: Known, unrecorded: bool) -> Past:
         return Past(instant_s, True, "there was no such schedule yet")
     if any(begin <= instant_ms < end for begin, end in known.paused_ms):
         return Past(instant_s, True, "it was paused or deleted then")
-    if unrecorded:
+    return _unrecorded(instant_s, unrecorded)
+
+
+def _unrecorded(instant_s: int, is_wanted: bool) -> Past:
+    if is_wanted:
         return Past(instant_s, True, "no record of it is kept, and launching it nevertheless was asked for")
     return Past(instant_s, False, "no record of it is kept, so it may have been launched")

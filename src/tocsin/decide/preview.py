@@ -35,6 +35,8 @@ class Former(NamedTuple):
     version: int
     decided_upto_s: int = -1
     """Nothing up to this instant is launched again."""
+    once_is_taken: bool = False
+    """The moment of the new ``@at`` was launched already, or may have been."""
 
 
 class Difference(NamedTuple):
@@ -81,6 +83,13 @@ def preview(former: Former | None, schedule: Schedule, now_s: int, from_s: int, 
         transitions=list(_transitions(schedule, plan, from_s, until_s)),
         notes=_notes(former, schedule, plan, now_s),
     )
+
+
+def once_of(schedule: Schedule) -> int | None:
+    """The moment of ``@at``, for whoever must look whether it was launched."""
+    if "@at" not in schedule.cron.lower():
+        return None
+    return schedule.expression().next_unix(-1)
 
 
 def compare(former: Plan | None, wanted: Plan | None, where: Zone, from_s: int, until_s: int) -> Difference:
@@ -202,7 +211,7 @@ def _notes(former: Former | None, schedule: Schedule, plan: Plan, now_s: int) ->
     if former is not None:
         kept = kept_text(schedule, former.schedule, former.resolved)
         is_resumed = kept is not None and not former.schedule.enabled
-        if is_resumed or instant_s <= former.decided_upto_s or _same_timing(former, schedule, plan):
+        if is_resumed or former.once_is_taken or _same_timing(former, schedule, plan):
             return []
     return [
         f"{text_of(instant_s)} has passed: it counts as missed, and missed: {schedule.missed} decides "

@@ -91,14 +91,16 @@ def plan(resolved: str, zone: str, rule: bytes | None) -> Plan:
     return Plan(Expression.parse(resolved, timezone=zone), decode_rule(rule))
 
 
-def first_slot(settled: Plan, schedule: str, now_s: int, launched_upto_s: int) -> Slot | None:
+def first_slot(
+    settled: Plan, schedule: str, now_s: int, launched_upto_s: int, forgotten_upto_s: int = -1
+) -> Slot | None:
     """Where a new or changed schedule begins: after now, and after anything that was launched already.
 
     ``@at`` alone may lie in the past: it then counts as missed, and its policy decides; unless it was launched,
-    which ``apply`` knows.
+    which ``apply`` knows, or may have been and is forgotten.
     """
     if settled.once:
-        instant = settled.next_instant(-1)
+        instant = settled.next_instant(forgotten_upto_s)
     else:
         instant = settled.next_instant(max(now_s, launched_upto_s))
     return None if instant is None else settled.slot(schedule, instant)

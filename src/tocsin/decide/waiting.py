@@ -16,6 +16,7 @@ class QueuedRow(NamedTuple):
 
     lid: int
     instant_s: int
+    attempt: int
     asked_ms: int | None
     id: str
     resolved: str
@@ -46,7 +47,7 @@ def decide_waiting(
         # Whoever asks for an occurrence after the fact knows that it is late.
         if deadline_ms and late_ms > deadline_ms and row.asked_ms is None:
             ended.lids.append(row.lid)
-            ended.attempts.append(0)
+            ended.attempts.append(row.attempt)
             ended.states.append(LaunchState.SKIPPED)
             ended.reasons.append(
                 f"deadline: it waited {late_ms / 1000:.0f} s, {deadline_ms // 1000} s are allowed"
@@ -55,7 +56,7 @@ def decide_waiting(
             ended.exit_codes.append(None)
         else:
             started.lids.append(row.lid)
-            started.attempts.append(1)
+            started.attempts.append(row.attempt + 1)
     for retry in retries:
         started.lids.append(retry.lid)
         started.attempts.append(retry.attempt + 1)

@@ -53,12 +53,18 @@ def explain(facts: Facts) -> str:
         if facts.instant_s * 1000 < facts.first_known_ms:
             return f"The schedule did not exist yet: it was created at {_shown(facts.first_known_ms)}."
         return f"The schedule did not exist any more: it was deleted at {_shown(facts.deleted_ms or 0)}."
+    settled = plan(in_force.resolved, in_force.zone, in_force.rule)
+    if facts.instant_s * 1000 > facts.now_ms and not settled.expression.matches(facts.instant_s):
+        return _of_no_occurrence(settled, facts, in_force)
+    if not in_force.enabled and facts.instant_s * 1000 > facts.now_ms:
+        note = f" ({in_force.note})" if in_force.note else ""
+        since = _shown(in_force.since_ms)
+        return f"The schedule is paused, since {since}{note}: unless it is resumed, nothing is launched then."
     if not in_force.enabled:
         note = f" ({in_force.note})" if in_force.note else ""
         return (
             f"The schedule was paused then, since {_shown(in_force.since_ms)}{note}: it had no occurrences."
         )
-    settled = plan(in_force.resolved, in_force.zone, in_force.rule)
     if not settled.expression.matches(facts.instant_s):
         return _of_no_occurrence(settled, facts, in_force)
     return _of_no_record(settled, facts, in_force)
@@ -80,10 +86,22 @@ def _of_launch(launch: LaunchView, facts: Facts) -> str:
     }[launch.state]
     who = "By hand. " if launch.name.endswith("-manual") else ""
     when = "" if launch.started_at is None else f" Started at {_iso(launch.started_at)}"
-    late = "" if not launch.lateness_ms else f", {launch.lateness_ms} ms after its moment"
+    late = _of_lateness(launch) if when else ""
     ended = "" if launch.ended_at is None else f"; ended at {_iso(launch.ended_at)}"
     attempts = f"; attempt {launch.attempt}" if launch.attempt > 1 else ""
     return f"{who}{told}{reason}.{when}{late}{ended}{attempts}{'.' if when else ''}"
+
+
+def _of_lateness(launch: LaunchView) -> str:
+    """How late, and after what: jitter moves the moment, and a backfill has one of its own."""
+    planned = launch.planned_at
+    if planned is None:
+        return ""
+    if launch.backfilled:
+        return f", {launch.lateness_ms} ms after it was asked for as a backfill (at {_iso(planned)})"
+    if planned != launch.scheduled_at:
+        return f", {launch.lateness_ms} ms after {_iso(planned)}, where its jitter had put it"
+    return f", {launch.lateness_ms} ms after its moment" if launch.lateness_ms else ""
 
 
 def _of_absence(facts: Facts) -> str:

@@ -190,6 +190,8 @@ class SchedulePut(_Change, frozen=True):
     actor: str = ""
     restored: int | None = None
     """The former version that this one is a copy of."""
+    skip_past: bool = False
+    """A moment that has passed (``@at``) is not made up for: it may have been launched elsewhere."""
 
 
 class ScheduleDeleted(_Change, frozen=True):

@@ -20,6 +20,8 @@ class PutSchedule(msgspec.Struct, frozen=True):
     actor: str = ""
     restored: int | None = None
     """The former version that this one is a copy of."""
+    skip_past: bool = False
+    """Do not make up for a moment that has passed."""
 
     @property
     def about(self) -> str:
@@ -89,6 +91,8 @@ class Backfill(msgspec.Struct, frozen=True):
     from_s: int
     until_s: int
     unrecorded: bool = False
+    recorded_since_s: int = 0
+    """Older launches are no longer recorded."""
     actor: str = ""
 
     @property

@@ -53,6 +53,9 @@ class LaunchView(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None
     lateness_ms: int | None
     retry_at: datetime | None = None
+    planned_at: datetime | None = None
+    """When it was to start: at its instant, or later by its jitter, or when it was asked for after the fact."""
+    backfilled: bool = False
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):

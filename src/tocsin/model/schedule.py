@@ -139,6 +139,8 @@ def convert(value: object) -> Schedule:
 def check(schedule: Schedule) -> Schedule:
     """The same schedule, or an error that names the field."""
     check_id(schedule.id)
+    _check_window(schedule)  # only moments that can be written have a size
+    _check_size(schedule)  # before anything looks at each part of it
     schedule.target.check()
     if isinstance(schedule.target, HttpTarget):
         parse_duration(schedule.target.timeout, field="target.timeout")
@@ -146,11 +148,9 @@ def check(schedule: Schedule) -> Schedule:
         schedule.retry.check()
     if schedule.timeout is not None:
         parse_duration(schedule.timeout, field="timeout")
-    _check_window(schedule)
     schedule.rule()
     schedule.expression()
     _check_labels(schedule.labels)
-    _check_size(schedule)
     return schedule
 
 
@@ -193,20 +193,15 @@ def _check_labels(labels: dict[str, str]) -> None:
 
 
 def _check_size(schedule: Schedule) -> None:
-    _check_depth(schedule.payload)
     try:
         msgspec.msgpack.encode(schedule.payload)
         size = len(msgspec.json.encode(schedule.payload))
-    except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
+    except RecursionError:
+        raise _too_deep() from None
+    except (TypeError, ValueError, OverflowError) as wrong:
         raise InvalidInput(str(wrong), field="payload", value="(not shown)", allowed="JSON") from None
-    if size > PAYLOAD_BYTES_MAX:
-        raise InvalidInput(
-            f"{size} bytes are too many",
-            field="payload",
-            value=size,
-            allowed=f"up to {PAYLOAD_BYTES_MAX} bytes of JSON",
-            hint="put the data where the target can fetch it and pass a reference",
-        )
+    check_payload_size(size)
+    _check_depth(schedule.payload)
     whole = len(msgspec.msgpack.encode(schedule))
     if whole > SCHEDULE_BYTES_MAX:
         raise InvalidInput(
@@ -225,6 +220,18 @@ def _check_size(schedule: Schedule) -> None:
         )
 
 
+def check_payload_size(size: int) -> None:
+    """Of the payload as JSON, in bytes."""
+    if size > PAYLOAD_BYTES_MAX:
+        raise InvalidInput(
+            f"{size} bytes are too many",
+            field="payload",
+            value=size,
+            allowed=f"up to {PAYLOAD_BYTES_MAX} bytes of JSON",
+            hint="put the data where the target can fetch it and pass a reference",
+        )
+
+
 def _check_depth(payload: object) -> None:
     level = [payload]
     for _ in range(PAYLOAD_DEPTH_MAX):
@@ -232,7 +239,11 @@ def _check_depth(payload: object) -> None:
         level = [item for part in nested for item in (part.values() if isinstance(part, dict) else part)]
         if not level:
             return
-    raise InvalidInput(
+    raise _too_deep()
+
+
+def _too_deep() -> InvalidInput:
+    return InvalidInput(
         "it is nested too deeply",
         field="payload",
         value="(not shown)",

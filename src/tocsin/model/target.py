@@ -6,15 +6,23 @@ Secrets are references (``env:NAME`` or ``file:/path``): the value is read at th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from urllib.parse import urlsplit
 
 import msgspec
 
+from tocsin.cron import parse_duration
 from tocsin.errors import InvalidInput
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+HTTP_TIMEOUT_S_MAX = 3_600
+"""A call that is waited for longer holds a place that others need."""
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
+ARGV_MAX = 2000
+ENV_MAX = 500
+HEADERS_MAX = 100
+SUCCESS_MAX = 20
 
 
 class ExecLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,6 +45,8 @@ class ExecTarget(
     limits: ExecLimits = ExecLimits()
 
     def check(self) -> None:
+        _few(self.argv or (), ARGV_MAX, "target.argv", "words")
+        _few(self.env, ENV_MAX, "target.env", "variables")
         if (self.argv is None) == (self.shell is None):
             raise _invalid("target", "exec needs exactly one of argv and shell", msgspec.to_builtins(self))
         if self.argv is not None and (not self.argv or not self.argv[0]):
@@ -79,6 +89,8 @@ class HttpTarget(
     idempotent: bool = False
 
     def check(self) -> None:
+        _few(self.headers, HEADERS_MAX, "target.headers", "headers")
+        _few(self.success, SUCCESS_MAX, "target.success", "statuses")
         try:
             parts = urlsplit(self.url)
             host, _ = parts.hostname, parts.port
@@ -100,11 +112,21 @@ class HttpTarget(
                 "target.method", f"{self.method!r} is not a method", self.method, allowed=", ".join(_METHODS)
             )
         for name, value in self.headers.items():
-            if not _HEADER.fullmatch(name) or any(c in value for c in "\r\n\0"):
+            if not _HEADER.fullmatch(name):
                 raise _invalid("target.headers", f"{name!r} is not a header that can be sent", name)
+            if _CONTROL.search(value):
+                raise _invalid("target.headers", f"the header {name!r} holds a control character", name)
         for code in self.success:
             if not re.fullmatch(r"[1-5]xx|[1-5][0-9][0-9]", code):
                 raise _invalid("target.success", f"{code!r} is not a status", code, allowed="204 or 2xx")
+        if parse_duration(self.timeout, field="target.timeout") > HTTP_TIMEOUT_S_MAX:
+            raise InvalidInput(
+                f"{self.timeout} is too long for a call",
+                field="target.timeout",
+                value=self.timeout,
+                allowed="1s to 1h",
+                hint="let the receiver answer at once, with 202 for example, and do the work after it",
+            )
         if self.secret is not None and not re.fullmatch(
             r"(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)", self.secret
         ):
@@ -133,6 +155,12 @@ KINDS: Sequence[str] = ("exec", "http", "null")
 def kind_of(spec: TargetSpec) -> str:
     """``exec``, ``http``, ..."""
     return str(spec.__struct_config__.tag)
+
+
+def _few(given: Sized, most: int, field: str, things: str) -> None:
+    """Asked before each of them is looked at."""
+    if len(given) > most:
+        raise _invalid(field, f"{len(given)} {things} are too many", len(given), allowed=f"up to {most}")
 
 
 def _invalid(field: str, message: str, value: object, *, allowed: str = "") -> InvalidInput:

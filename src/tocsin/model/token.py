@@ -86,6 +86,7 @@ class Caller(NamedTuple):
     prefixes: tuple[str, ...] = ()
     token: str = ""
     """The id of the token that it came with."""
+    expires_ms: int | None = None
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or ADMIN in self.scopes or (scope == READ and bool(self.scopes))

@@ -45,7 +45,7 @@ async def _conclude_one(flight: Flight, launcher: Launcher) -> str:
     if target.looks_up:
         return _adopt(flight, await target.lookup(flight.order), launcher)
     if flight.cancel is None and target.idempotent(flight.order.target):
-        launcher.hand_over([flight])
+        launcher.hand_over([flight], doubtful=True)
         return "repeated"
     launcher.report(flight, _LOST)
     return "unknown"

@@ -7,7 +7,6 @@ which launches are open, and the next leader concludes them.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 
 import msgspec
@@ -15,8 +14,18 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.replica.flight import Flight
+from tocsin.replica.lanes import (
+    BATCHED_OUTSTANDING_MAX,
+    CALLS_OUTSTANDING_MAX,
+    SHARED,
+    WAITING_MAX,
+    Room,
+    lane_of_target,
+    patience_s,
+)
 from tocsin.replica.office import Office
 from tocsin.targets.contract import BatchTarget, Outcome, Target, Verdict
+from tocsin.targets.slots import Shares, Slots
 
 log = structlog.get_logger()
 
@@ -49,33 +58,58 @@ class Launcher:
         self._office = office
         self._clock = clock
         self._wake = wake
-        self._in_batches = {kind for kind, target in targets.items() if isinstance(target, BatchTarget)}
+        self._in_batches = frozenset(k for k, target in targets.items() if isinstance(target, BatchTarget))
         self._reports = Reports()
         self._flying: dict[int, Flight] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._slots: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(CALLS_AT_ONCE))
+        self._slots = {kind: Slots(CALLS_AT_ONCE, shared=kind in SHARED) for kind in targets}
+        self._tickets: dict[int, asyncio.Future[bool]] = {}
+        """Flights that wait for a slot."""
+        self._outstanding = {
+            kind: Shares(
+                BATCHED_OUTSTANDING_MAX if kind in self._in_batches else CALLS_OUTSTANDING_MAX,
+                shared=kind in SHARED,
+            )
+            for kind in targets
+        }
+        """Flights by lane that no target has answered yet, those that wait for a slot among them."""
         self._closed = False
-        self.calls = 0
-        """Flights handed over one by one that no target has answered yet."""
-        self.calls_in_batches = 0
 
     def target(self, kind: str) -> Target:
         return self._targets[kind]
 
-    def hand_over(self, flights: Sequence[Flight]) -> None:
-        """Make the calls. Returns at once."""
+    @property
+    def calls(self) -> int:
+        """Flights handed over one by one that no target has answered yet."""
+        return sum(shares.total for k, shares in self._outstanding.items() if k not in self._in_batches)
+
+    def room(self) -> Room:
+        """How much more may be started, as of now."""
+        return Room({kind: shares.copy() for kind, shares in self._outstanding.items()}, self._in_batches)
+
+    def hand_over(self, flights: Sequence[Flight], *, doubtful: bool = False) -> None:
+        """Make the calls. Returns at once. ``doubtful``: they may have been made before, by a former leader."""
         batches: dict[str, list[Flight]] = {}
         for flight in flights:
             kind = flight.kind
             if kind in self._in_batches:
                 batches.setdefault(kind, []).append(flight)
             else:
-                self.calls += 1
-                self._flying[flight.lid] = flight
-                self._spawn(self._launch(flight), _CALL)
+                self._hand_over_one(flight, doubtful)
         for kind, batch in batches.items():
-            self.calls_in_batches += len(batch)
+            self._outstanding[kind].take(kind, len(batch))
             self._spawn(self._launch_batch(kind, batch), _CALL)
+
+    def _hand_over_one(self, flight: Flight, doubtful: bool) -> None:
+        kind = flight.kind
+        lane = lane_of_target(kind, flight.order.target)
+        outstanding = self._outstanding[kind]
+        if not doubtful and not outstanding.has_room(lane, limit=WAITING_MAX):
+            self.report(flight, self._not_called(f"too many calls wait already ({lane})"))
+            return
+        outstanding.take(lane)
+        self._flying[flight.lid] = flight
+        self._spawn(self._launch(flight, lane, doubtful), _CALL)
 
     def adopt(self, flight: Flight) -> None:
         """It runs already: wait for its end."""
@@ -85,8 +119,10 @@ class Launcher:
     def cancel(self, lid: int, reason: str) -> None:
         """Stop it, wherever it is on its way. It then ends as cancelled, unless it was faster."""
         flight = self._flying.get(lid)
-        if flight is not None:
-            flight.cancel = reason
+        if flight is None:
+            return
+        flight.cancel = reason
+        if not self._send_away(self._tickets.get(lid)):
             self._spawn(self._targets[flight.kind].cancel(flight.order), _CALL)
 
     def report(self, flight: Flight, outcome: Outcome) -> None:
@@ -126,6 +162,8 @@ class Launcher:
         """Make no more calls, give those that are being made a moment to end, then let go. What runs elsewhere
         runs on."""
         self._closed = True
+        for ticket in self._tickets.values():
+            self._send_away(ticket)
         calls = [task for task in self._tasks if task.get_name() == _CALL]
         if calls:
             await asyncio.wait(calls, timeout=grace_s)
@@ -144,18 +182,57 @@ class Launcher:
             # A target never raises for what can go wrong with a call, so this is a defect: say so, loudly.
             log.error("a target broke its contract", exc_info=task.exception())
 
-    async def _launch(self, flight: Flight) -> None:
+    async def _launch(self, flight: Flight, lane: str, doubtful: bool) -> None:
         try:
-            async with self._slots[flight.kind]:
-                outcome = await self._call(flight)
+            outcome = await self._call_in_turn(flight, lane, doubtful)
         finally:
-            self.calls -= 1
+            self._outstanding[flight.kind].give_back(lane)
         if outcome is None:
             self._withdraw([flight])
         elif outcome.verdict is Verdict.ACCEPTED:
             self._spawn(self._follow(flight), _WATCH)
         else:
             self._land(flight, outcome)
+
+    async def _call_in_turn(self, flight: Flight, lane: str, doubtful: bool) -> Outcome | None:
+        """None: the call was not made."""
+        slots = self._slots[flight.kind]
+        try:
+            has_slot = await self._slot(flight, slots, lane)
+        except TimeoutError:
+            reason = f"no slot was free within {patience_s(flight.order):g}s ({lane})"
+            return self._not_called(reason, doubtful)
+        if not has_slot:
+            return None if flight.cancel is None else Outcome(Verdict.CANCELLED)
+        try:
+            return await self._call(flight)
+        finally:
+            slots.give_back(lane)
+
+    async def _slot(self, flight: Flight, slots: Slots, lane: str) -> bool:
+        """Wait for its turn. False: it shall not be called any more. Raises TimeoutError if that takes too long."""
+        if slots.is_free(lane):
+            return await slots.take(lane)
+        if flight.cancel is not None or self._closed:
+            return False
+        ticket = self._tickets[flight.lid] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(patience_s(flight.order)):
+                return await slots.take(lane, ticket)
+        finally:
+            del self._tickets[flight.lid]
+
+    def _send_away(self, ticket: asyncio.Future[bool] | None) -> bool:
+        """Whoever waits for a slot does so no longer. False: nobody waited."""
+        if ticket is None or ticket.done():
+            return False
+        ticket.set_result(False)
+        return True
+
+    def _not_called(self, reason: str, doubtful: bool = False) -> Outcome:
+        """Certain, unless a former leader may have made the call."""
+        verdict = Verdict.UNKNOWN if doubtful else Verdict.NOT_STARTED
+        return Outcome(verdict, reason, ended_ms=self._clock.wall_ms())
 
     async def _call(self, flight: Flight) -> Outcome | None:
         """None: the call was not made."""
@@ -196,6 +273,6 @@ class Launcher:
                 return
             outcomes = await target.launch_batch([flight.order for flight in flights])
         finally:
-            self.calls_in_batches -= len(flights)
+            self._outstanding[kind].give_back(kind, len(flights))
         self._reports.ended.extend(zip(flights, outcomes, strict=True))
         self._wake()

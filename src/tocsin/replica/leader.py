@@ -26,6 +26,7 @@ from tocsin.replica.flight import flight_of_row, flights_of_starts
 from tocsin.replica.launcher import Launcher, Reports
 from tocsin.replica.office import Office
 from tocsin.replica.outcomes import changes_of
+from tocsin.replica.outlook import Outlook
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.scheduler import Agenda, agenda
 from tocsin.replica.wishes import Wish, Wishes, prepared, settle
@@ -35,10 +36,6 @@ from tocsin.state.store import Store
 log = structlog.get_logger()
 
 DUE_AT_ONCE = 5_000
-CALLS_OUTSTANDING_MAX = 2_000
-BATCHED_OUTSTANDING_MAX = 20_000
-"""Nothing new is started while so many calls wait for an answer: a herd must not fill the memory, and what has not
-been called when the process is killed is doubt for a target that cannot look up."""
 HEARTBEAT_S = 1.0
 ABSENCE_MS = 5_000
 """A turn that comes so much later than planned means that nobody was able to act: suspend, stall, a clock's step."""
@@ -91,6 +88,7 @@ class Leader:
         self._on_state = on_state
         self._wake = wake
         self._wishes = Wishes(wake.set)
+        self._outlook = Outlook()
         self._stopping = False
         self._term = 0
         self._alive_ms = 0
@@ -130,7 +128,9 @@ class Leader:
         now_ms = self._clock.wall_ms()
         if await self._noticed_absence(now_ms):
             return Tick(more=True)
-        plan: Agenda = await self._on_state(agenda, self._store, now_ms, self._capacity())
+        plan: Agenda = await self._on_state(
+            agenda, self._store, now_ms, DUE_AT_ONCE, self._launcher.room(), self._outlook
+        )
         for id, reason in plan.decision.unreadable.items():
             log.error("a schedule cannot be read on this machine", schedule=id, reason=reason)
         reports = self._launcher.take()
@@ -248,12 +248,6 @@ class Leader:
 
     # Small steps
 
-    def _capacity(self) -> int:
-        launcher = self._launcher
-        if launcher.calls >= CALLS_OUTSTANDING_MAX or launcher.calls_in_batches >= BATCHED_OUTSTANDING_MAX:
-            return 0
-        return DUE_AT_ONCE
-
     async def _forgettable(self, now_ms: int) -> list[c.Change]:
         """Now and then, what history is to be forgotten."""
         if self._clock.elapsed_s() - self._retained_s < RETENTION_EVERY_S:
@@ -268,17 +262,16 @@ class Leader:
             queries.surplus, db, self._looked_upto_sid, keep.each, FORGOTTEN_AT_ONCE
         )
         lids = sorted({*old, *many})
-        if not self._looked_upto_lid:
+        has_more = await self._on_state(queries.has_old_records, db, before_ms)
+        if not self._looked_upto_lid and not has_more:
             # Once through: rest until the next time.
             self._retained_s = self._clock.elapsed_s()
-        if lids or await self._on_state(queries.has_old_records, db, before_ms):
-            return [c.HistoryForgotten(lids, before_ms)]
-        return []
+        return [c.HistoryForgotten(lids, before_ms)] if lids or has_more else []
 
     async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish]) -> Tick:
-        next_ms: int | None = await self._on_state(queries.next_wake_ms, self._store.db)
+        next_ms: int | None = await self._on_state(self._outlook.next_wake_ms, self._store.db)
         decided = len(plan.decision.sids) + len(plan.attempts.lids)
-        overdue = next_ms is not None and next_ms <= self._clock.wall_ms() and self._capacity() > 0
+        overdue = next_ms is not None and next_ms <= self._clock.wall_ms()
         return Tick(
             started=decided,
             skipped=len(plan.decision.skipped.sids),
@@ -292,7 +285,7 @@ class Leader:
     async def _sleep(self, next_ms: int | None) -> None:
         """Until something is due, something comes back, somebody asks, or a heartbeat has passed."""
         seconds = HEARTBEAT_S
-        if next_ms is not None and self._capacity() > 0:
+        if next_ms is not None:
             seconds = min(seconds, max(0.0, (next_ms - self._clock.wall_ms()) / 1000))
         await self._clock.wait(self._wake, seconds)
         self._wake.clear()

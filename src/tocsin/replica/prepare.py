@@ -7,6 +7,7 @@ import sqlite3
 from tocsin.decide import backfill
 from tocsin.decide.settling import kept_text, settled_text
 from tocsin.decide.timeline import Plan, Slot, first_slot, plan
+from tocsin.errors import Refused
 from tocsin.model import change as c
 from tocsin.model.command import (
     Backfill,
@@ -26,6 +27,9 @@ from tocsin.model.launch import LaunchState
 from tocsin.model.rule import encode_rule
 from tocsin.state import past, queries
 from tocsin.state.views import decode_spec
+
+BACKFILLS_WAITING_MAX = 20_000
+"""They are looked through at every turn, so there must not be any number of them."""
 
 
 def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
@@ -54,6 +58,11 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
         case Backfill():
             chosen = past_occurrences(db, command, now_ms)[0]
             instants = [found.instant_s for found in chosen if found.launch]
+            if queries.backfills_waiting(db) + len(instants) > BACKFILLS_WAITING_MAX:
+                raise Refused(
+                    f"more than {BACKFILLS_WAITING_MAX} launches would wait to be made up for",
+                    hint="wait until some of them have ended, or ask for a shorter time",
+                )
             return c.BackfillRequested(command.id, instants, command.actor)
         case CreateToken():
             return c.TokenCreated(command.token, command.actor)
@@ -68,7 +77,9 @@ def past_occurrences(
 ) -> tuple[list[backfill.Past], bool]:
     """What a backfill would do: every occurrence in its range, and whether there are more."""
     settled = plan(*past.timing(db, command.id))
-    known = backfill.Known(*past.known(db, command.id, command.from_s, command.until_s))
+    known = backfill.Known(
+        *past.known(db, command.id, command.from_s, command.until_s, command.recorded_since_s)
+    )
     return backfill.choose(
         settled, known, command.from_s, command.until_s, now_ms // 1000, command.unrecorded
     )
@@ -78,7 +89,9 @@ def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.Schedul
     schedule = command.schedule
     found = db.execute("SELECT resolved, spec, enabled FROM schedule WHERE id = ?", (schedule.id,)).fetchone()
     resolved = None if found is None else kept_text(schedule, decode_spec(found[1]), found[0])
-    is_resumed = resolved is not None and not found[2]
+    is_resumed = command.restored is not None or (resolved is not None and not found[2])
+    if resolved is None:
+        resolved = _restored_text(db, command)
     if resolved is None:
         resolved = settled_text(schedule, now_ms // 1000)
     first: Slot | None = None
@@ -93,13 +106,26 @@ def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.Schedul
         first_delay_ms=0 if first is None else first.delay_ms,
         actor=command.actor,
         restored=command.restored,
+        skip_past=command.skip_past,
     )
 
 
+def _restored_text(db: sqlite3.Connection, command: PutSchedule) -> str | None:
+    """What is brought back has the timeline that it had: ``@every`` goes on from its old anchor."""
+    if command.restored is None:
+        return None
+    former = db.execute(
+        "SELECT resolved, spec FROM revision WHERE id = ? AND version = ?",
+        (command.schedule.id, command.restored),
+    ).fetchone()
+    return None if former is None else kept_text(command.schedule, decode_spec(former[1]), former[0])
+
+
 def _first(db: sqlite3.Connection, settled: Plan, id: str, now_ms: int, is_resumed: bool) -> Slot | None:
-    """Where the timeline begins. What passed while it was paused was not missed, it was paused."""
+    """Where the timeline begins. What passed while it was paused or deleted was not missed."""
     now_s = now_ms // 1000
-    first = first_slot(settled, id, now_s, queries.launched_upto_s(db, id))
+    launched_upto_s, forgotten_upto_s = queries.launched_upto_s(db, id), queries.forgotten_upto_s(db, id)
+    first = first_slot(settled, id, now_s, launched_upto_s, forgotten_upto_s)
     return None if is_resumed and first is not None and first.instant_s <= now_s else first
 
 

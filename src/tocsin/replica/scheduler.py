@@ -11,6 +11,8 @@ from tocsin.decide.waiting import QueuedRow, RetryRow, decide_waiting
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
 from tocsin.model.rule import Overlap, decode_rule
+from tocsin.replica.lanes import ROOM_FOR_ALL, Room
+from tocsin.replica.outlook import Outlook
 from tocsin.state import queries
 from tocsin.state.store import Store
 
@@ -32,15 +34,17 @@ class Agenda(NamedTuple):
         return found + self.decision.changes()
 
 
-def agenda(store: Store, now_ms: int, limit: int) -> Agenda:
-    """Up to ``limit`` due schedules, and as many waiting launches."""
+def agenda(
+    store: Store, now_ms: int, limit: int, room: Room = ROOM_FOR_ALL, outlook: Outlook | None = None
+) -> Agenda:
+    """Up to ``limit`` due schedules for which there is room, and as many waiting launches."""
     db = store.db
-    rows = [DueRow(*row) for row in queries.due(db, now_ms, limit)]  # type: ignore[arg-type]  # why: SQL is untyped
-    queued = [QueuedRow(*row) for row in queries.queued_ready(db, limit)]  # type: ignore[arg-type]  # why: as above
+    rows = (outlook or Outlook()).rows(db, now_ms, limit, room)
+    queued = [QueuedRow(*row) for row in queries.queued_ready(db, limit)]  # type: ignore[arg-type]  # why: SQL is untyped
     retries = [RetryRow(*row) for row in queries.retries_due(db, now_ms, limit)]
     attempts, expired = decide_waiting(queued, retries, now_ms)
-    for lid in queries.queued_orphans(db, limit):
-        _expire(expired, lid, now_ms)
+    for lid, attempt in queries.queued_orphans(db, limit):
+        _expire(expired, lid, attempt, now_ms)
     presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms)
     decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows, attempts, expired))
     return Agenda(decision, _without(attempts, set(decision.cancels.lids)), expired)
@@ -74,9 +78,9 @@ def _open_where_it_matters(
     return found
 
 
-def _expire(expired: c.LaunchesEnded, lid: int, now_ms: int) -> None:
+def _expire(expired: c.LaunchesEnded, lid: int, attempt: int, now_ms: int) -> None:
     expired.lids.append(lid)
-    expired.attempts.append(0)
+    expired.attempts.append(attempt)
     expired.states.append(LaunchState.SKIPPED)
     expired.reasons.append("the schedule was deleted while this launch waited")
     expired.ended_ms.append(now_ms)

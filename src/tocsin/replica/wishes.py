@@ -11,11 +11,12 @@ import msgspec
 
 from tocsin.errors import Stopping, TocsinError
 from tocsin.model.change import Change
-from tocsin.model.command import Command
+from tocsin.model.command import Backfill, Command
 from tocsin.replica.prepare import prepare
 
 COMMANDS_AT_ONCE = 2_000
 COMMAND_BYTES_AT_ONCE = 512 * 1024
+BACKFILL_BYTES = COMMAND_BYTES_AT_ONCE // 4
 
 
 class Wish(NamedTuple):
@@ -45,7 +46,7 @@ class Wishes:
         answer = asyncio.get_running_loop().create_future()
         self._unanswered.add(answer)
         answer.add_done_callback(self._unanswered.discard)
-        self._waiting.append(Wish(command, answer, len(msgspec.msgpack.encode(command))))
+        self._waiting.append(Wish(command, answer, _weight(command)))
         self._wake()
         return await answer
 
@@ -91,6 +92,11 @@ def settle(answer: asyncio.Future[Any], result: object) -> None:
         answer.set_exception(result)
     else:
         answer.set_result(result)
+
+
+def _weight(command: Command) -> int:
+    """How much of an entry it takes: few words of a caller may become a thousand rows."""
+    return BACKFILL_BYTES if isinstance(command, Backfill) else len(msgspec.msgpack.encode(command))
 
 
 def _stopping() -> Stopping:

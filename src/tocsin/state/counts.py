@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from tocsin.cron import parse_duration
 from tocsin.model.launch import CLOSED_FROM, LaunchState
+from tocsin.model.token import reaches
 
 DAY_MS = 86_400_000
 STALLED_AFTER_MS = DAY_MS
@@ -16,6 +18,7 @@ STALLED_AFTER_MS = DAY_MS
 OVERDUE_AFTER_MS = 5 * 60_000
 """So long after its time-out an attempt should have been stopped; so long after its moment, one should have begun."""
 _LOOKED_AT = 5_000
+_NAMED = 3
 
 
 class Counts(NamedTuple):
@@ -55,7 +58,10 @@ def counts(db: sqlite3.Connection, now_ms: int) -> Counts:
             (now_ms - DAY_MS,),
         ).fetchall()
     )
-    (missed,) = db.execute("SELECT count(*) FROM missed WHERE at_ms >= ?", (now_ms - DAY_MS,)).fetchone()
+    # Stretches that an edit or a pause left behind are none: somebody was in office.
+    (missed,) = db.execute(
+        "SELECT count(*) FROM missed WHERE at_ms >= ? AND reason LIKE 'missed:%'", (now_ms - DAY_MS,)
+    ).fetchone()
     (next_ms,) = db.execute("SELECT min(at_ms) FROM due").fetchone()
     return Counts(
         schedules=held["schedules"],
@@ -67,6 +73,17 @@ def counts(db: sqlite3.Connection, now_ms: int) -> Counts:
         stalled=_overdue_attempts(db, now_ms) + _open_for_too_long(db, now_ms),
         next_ms=next_ms,
     )
+
+
+def newest_missed(db: sqlite3.Connection, now_ms: int, within: Sequence[str]) -> list[tuple[str, int]]:
+    """A few of the stretches that nobody was in office for: the schedule, and the first instant."""
+    rows = db.execute(
+        "SELECT coalesce(s.id, (SELECT r.id FROM revision r WHERE r.sid = m.sid LIMIT 1)), m.from_s FROM missed m "
+        "LEFT JOIN schedule s ON s.sid = m.sid WHERE m.at_ms >= ? AND m.reason LIKE 'missed:%' "
+        f"ORDER BY m.at_ms DESC LIMIT {_LOOKED_AT}",
+        (now_ms - DAY_MS,),
+    )
+    return [(id, from_s) for id, from_s in rows if id is not None and reaches(within, id)][:_NAMED]
 
 
 def _open_by_state(db: sqlite3.Connection) -> dict[str, int]:

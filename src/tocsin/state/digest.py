@@ -20,6 +20,7 @@ _ORDERED = {
     "launch": "lid",
     "attempt": "lid, attempt",
     "missed": "sid, from_s",
+    "forgotten": "sid",
     "record": "rid",
     "token": "id",
 }

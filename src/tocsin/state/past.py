@@ -8,6 +8,7 @@ from typing import Any
 
 from tocsin.errors import NotFound
 from tocsin.model.launch import LaunchKind, LaunchState
+from tocsin.state import queries
 
 FOREVER_MS = 1 << 62
 
@@ -22,16 +23,18 @@ def timing(db: sqlite3.Connection, schedule_id: str) -> tuple[str, str, bytes | 
     return found
 
 
-def known(db: sqlite3.Connection, schedule_id: str, from_s: int, until_s: int) -> tuple[Any, ...]:
+def known(
+    db: sqlite3.Connection, schedule_id: str, from_s: int, until_s: int, recorded_since_s: int
+) -> tuple[Any, ...]:
     """In the order of ``decide.backfill.Known``."""
     asked = {"id": schedule_id, "from": from_s, "until": until_s}
     sids = "(SELECT sid FROM schedule WHERE id = :id UNION SELECT sid FROM revision WHERE id = :id)"
     launches = db.execute(
-        f"SELECT instant_s, state FROM launch WHERE sid IN {sids} AND kind = {LaunchKind.SCHEDULED:d} "
-        "AND instant_s >= :from AND instant_s < :until",
+        f"SELECT instant_s, state, started_ms IS NULL FROM launch WHERE sid IN {sids} "
+        f"AND kind = {LaunchKind.SCHEDULED:d} AND instant_s >= :from AND instant_s < :until",
         asked,
     )
-    states = {instant_s: LaunchState(state).name.lower() for instant_s, state in launches}
+    states = {instant_s: _told(state, never_started) for instant_s, state, never_started in launches}
     missed = db.execute(
         f"SELECT from_s, before_s FROM missed WHERE sid IN {sids} AND before_s > :from AND from_s < :until",
         asked,
@@ -43,7 +46,16 @@ def known(db: sqlite3.Connection, schedule_id: str, from_s: int, until_s: int) -
     ).fetchall()
     first_known_ms = min((created_ms for *_, created_ms in versions), default=FOREVER_MS)
     due = db.execute("SELECT instant_s FROM due JOIN schedule USING (sid) WHERE id = :id", asked).fetchone()
-    return states, missed, _idle(versions), first_known_ms, None if due is None else due[0]
+    forgotten_s = queries.forgotten_upto_s(db, schedule_id)
+    # Of an id that was deleted and forgotten as a whole nothing is left but the age of all that is kept.
+    forgotten_s = max(forgotten_s, recorded_since_s - 1)
+    return states, missed, _idle(versions), first_known_ms, forgotten_s, None if due is None else due[0]
+
+
+def _told(state: int, never_started: bool) -> str:
+    if state == LaunchState.CANCELLED and never_started:
+        return "not started"
+    return LaunchState(state).name.lower()
 
 
 def _idle(versions: list[tuple[int, int, int, int]]) -> list[tuple[int, int]]:

@@ -59,23 +59,32 @@ def queued_ready(db: sqlite3.Connection, limit: int) -> list[tuple[object, ...]]
     # One row a schedule first, and only then a look at what else it has open: a thousand may wait behind each other.
     # SQLite takes the other columns of a group from the row of its minimum.
     return db.execute(
-        "SELECT q.lid, q.instant_s, q.asked_ms, s.id, s.resolved, s.zone, s.rule FROM ("
-        f"SELECT sid, lid, instant_s, asked_ms, min(lid + (asked_ms IS NOT NULL) * {1 << 62}) "
+        "SELECT q.lid, q.instant_s, q.attempt, q.asked_ms, s.id, s.resolved, s.zone, s.rule FROM ("
+        f"SELECT sid, lid, instant_s, attempt, asked_ms, min(instant_s + (asked_ms IS NOT NULL) * {1 << 40}) "
         f"FROM launch INDEXED BY launch_queued WHERE state = {LaunchState.QUEUED:d} GROUP BY sid) q "
         "JOIN schedule s ON s.sid = q.sid WHERE NOT EXISTS (SELECT 1 FROM launch o INDEXED BY launch_open "
-        f"WHERE o.sid = q.sid AND o.{_OPEN} AND o.state < {LaunchState.QUEUED:d}) LIMIT ?",
+        f"WHERE o.sid = q.sid AND o.{_OPEN} AND o.state < {LaunchState.QUEUED:d}) "
+        "AND (q.asked_ms IS NULL OR s.enabled) LIMIT ?",
         (limit,),
     ).fetchall()
 
 
-def queued_orphans(db: sqlite3.Connection, limit: int) -> list[int]:
-    """Queued launches whose schedule is gone: they will never start."""
-    found = db.execute(
-        "SELECT lid FROM launch INDEXED BY launch_queued "
+def queued_orphans(db: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
+    """Queued launches whose schedule is gone, with their attempts: they will never start."""
+    return db.execute(
+        "SELECT lid, attempt FROM launch INDEXED BY launch_queued "
         f"WHERE state = {LaunchState.QUEUED:d} AND sid NOT IN (SELECT sid FROM schedule) LIMIT ?",
         (limit,),
-    )
-    return [lid for (lid,) in found]
+    ).fetchall()
+
+
+def backfills_waiting(db: sqlite3.Connection) -> int:
+    """How many launches that were asked for after the fact wait in line."""
+    (found,) = db.execute(
+        "SELECT count(*) FROM launch INDEXED BY launch_queued "
+        f"WHERE state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL"
+    ).fetchone()
+    return int(found)
 
 
 def retries_due(db: sqlite3.Connection, now_ms: int, limit: int) -> list[tuple[int, int]]:
@@ -143,7 +152,28 @@ def launched_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
         return -1
     (launched,) = db.execute("SELECT max(instant_s) FROM launch WHERE sid = ? AND kind = 0", known).fetchone()
     (given_up,) = db.execute("SELECT max(before_s) - 1 FROM missed WHERE sid = ?", known).fetchone()
-    return max(launched if launched is not None else -1, given_up if given_up is not None else -1)
+    decided = [-1 if upto_s is None else upto_s for upto_s in (launched, given_up)]
+    return max(*decided, forgotten_upto_s(db, schedule_id))
+
+
+def forgotten_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
+    """Up to this instant launches of this id may be no longer recorded. -1: none."""
+    (found,) = db.execute(
+        "SELECT coalesce(max(upto_s), -1) FROM forgotten WHERE sid IN "
+        "(SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id)",
+        {"id": schedule_id},
+    ).fetchone()
+    return int(found)
+
+
+def has_launch(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> bool:
+    """Was this occurrence decided, as far as is recorded?"""
+    found = db.execute(
+        "SELECT 1 FROM launch WHERE instant_s = :at AND kind = 0 AND sid IN "
+        "(SELECT sid FROM schedule WHERE id = :id UNION SELECT sid FROM revision WHERE id = :id)",
+        {"id": schedule_id, "at": instant_s},
+    ).fetchone()
+    return found is not None
 
 
 _MAY_GO = (

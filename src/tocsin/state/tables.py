@@ -107,6 +107,11 @@ CREATE TABLE missed (
 ) WITHOUT ROWID;
 CREATE INDEX missed_by_age ON missed (at_ms);
 
+CREATE TABLE forgotten (
+  sid INTEGER PRIMARY KEY,
+  upto_s INTEGER NOT NULL         -- up to this instant launches of it are no longer recorded
+);
+
 CREATE TABLE record (
   rid INTEGER PRIMARY KEY,
   seq INTEGER NOT NULL,           -- the entry that carried it
@@ -118,8 +123,8 @@ CREATE TABLE record (
   lid INTEGER,                    -- the launch it was about, if it was about one
   note TEXT NOT NULL
 );
--- Who created a schedule stands in its row: millions of creations need no second index.
-CREATE INDEX record_by_about ON record (about, rid) WHERE act <> 'created';
+CREATE INDEX record_by_about ON record (about, rid);
+CREATE INDEX record_by_actor ON record (actor, rid);
 CREATE INDEX record_by_launch ON record (lid, rid) WHERE lid IS NOT NULL;
 
 CREATE TABLE token (

@@ -26,7 +26,7 @@ _SCHEDULE = (
 _LAUNCH = (
     "SELECT l.lid, coalesce(s.id, (SELECT r.id FROM revision r WHERE r.sid = l.sid LIMIT 1), '?'), l.version, "
     "l.instant_s, l.kind, l.state, l.attempt, l.term, coalesce(o.replica, ''), coalesce(l.asked_ms, l.planned_ms), "
-    "l.started_ms, l.ended_ms, l.exit_code, l.retry_at_ms, l.cancel, l.reason FROM launch l {index}"
+    "l.asked_ms, l.started_ms, l.ended_ms, l.exit_code, l.retry_at_ms, l.cancel, l.reason FROM launch l {index}"
     "LEFT JOIN schedule s ON s.sid = l.sid LEFT JOIN office o ON o.term = l.term "
 )
 
@@ -259,6 +259,7 @@ def _launch_view(row: Sequence[Any]) -> LaunchView:
         term,
         replica,
         planned_ms,
+        asked_ms,
         started_ms,
         ended_ms,
         exit_code,
@@ -286,6 +287,8 @@ def _launch_view(row: Sequence[Any]) -> LaunchView:
         exit_code=exit_code,
         lateness_ms=None if manual else lateness_ms,
         retry_at=_moment_or_none(retry_at_ms),
+        planned_at=None if manual else _moment(planned_ms),
+        backfilled=asked_ms is not None,
     )
 
 

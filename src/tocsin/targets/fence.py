@@ -7,7 +7,9 @@ numbers, an IPv4 address inside an IPv6 one all end as an address, and that is j
 2. Addresses that hand out a machine's credentials (cloud metadata, link-local) are denied, unless ``http_allow``
    names just them: an address or a network within that range. A host name or ``0.0.0.0/0`` there does not count,
    because whoever owns a name chooses its address.
-3. If ``http_allow`` names anything, only that may be called.
+3. Where callers need tokens (``guarded``) the same holds for the machine itself, loopback and ``0.0.0.0``: what
+   listens there trusts whoever is logged in, and the owner of a schedule need not be.
+4. If ``http_allow`` names anything, only that may be called.
 """
 
 from __future__ import annotations
@@ -27,20 +29,31 @@ CREDENTIALS: tuple[Network, ...] = tuple(
     for text in (
         "169.254.0.0/16",  # link-local: metadata of most clouds
         "fe80::/10",  # link-local
-        "fd00:ec2::254/128",  # metadata of AWS
+        "fd00:ec2::/32",  # metadata and other services of AWS
         "fd20:ce::254/128",  # metadata of Google
         "100.100.100.200/32",  # metadata of Alibaba
         "168.63.129.16/32",  # wire server of Azure
         "192.0.0.192/32",  # metadata of Oracle
+        "fd00:c1::a9fe:a9fe/128",  # metadata of Oracle
+        "fd00:42::42/128",  # metadata of Scaleway
     )
+)
+ITSELF: tuple[Network, ...] = tuple(
+    ip_network(text) for text in ("127.0.0.0/8", "::1/128", "0.0.0.0/32", "::/128")
 )
 _LOOPBACKS: tuple[Address, ...] = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
 _TRANSLATED: tuple[tuple[IPv6Network, int], ...] = (
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
+    (IPv6Network("64:ff9b:1::/48"), 0),  # NAT64 of one's own, with a prefix of 96 bits (others: below)
     (IPv6Network("2002::/16"), 80),  # 6to4
     (IPv6Network("::/96"), 0),  # IPv4-compatible
+    (IPv6Network("::ffff:0:0:0/96"), 0),  # IPv4-translated
+    (IPv6Network("2001::/32"), 64),  # Teredo: its server
 )
 """IPv6 networks that carry an IPv4 address, and how many bits stand behind it."""
+_NAT64_OWN = IPv6Network("64:ff9b:1::/48")
+_TEREDO = IPv6Network("2001::/32")
+_ALL_ONES = 0xFFFFFFFF
 _SHOWN_MAX = 100
 
 
@@ -95,10 +108,12 @@ class Fence(msgspec.Struct, frozen=True):
 
     allow: Rules = Rules()
     deny: Rules = Rules()
+    guarded: bool = False
+    """Is the machine itself out of bounds?"""
 
     @classmethod
-    def parse(cls, allow: str, deny: str) -> Fence:
-        return cls(Rules.parse(allow, "http_allow"), Rules.parse(deny, "http_deny"))
+    def parse(cls, allow: str, deny: str, *, guarded: bool = False) -> Fence:
+        return cls(Rules.parse(allow, "http_allow"), Rules.parse(deny, "http_deny"), guarded)
 
     def check_host(self, host: str) -> None:
         """Raise Denied for what is certain without a name server. A number in any notation is an address."""
@@ -119,14 +134,19 @@ class Fence(msgspec.Struct, frozen=True):
         if self.deny.names_host(host) or any(self.deny.covers(face) for face in faces):
             raise Denied(f"{where} may not be called: http_deny names it")
         for face in faces:
-            for network in CREDENTIALS:
-                if face in network and not self._names_within(network, face):
-                    raise Denied(
-                        f"{where} may not be called: such addresses hand out credentials; "
-                        f"if it is meant, http_allow must name {face}"
-                    )
+            self._check_range(where, face, CREDENTIALS, "such addresses hand out credentials")
+        if self.guarded:
+            own = unwrapped(address)
+            # What is the machine itself carries nothing: "::1" is not 0.0.0.1 in disguise.
+            for face in [own] if own.is_loopback or own.is_unspecified else wrapped_in(address):
+                self._check_range(where, face, ITSELF, "that is the machine of the service itself")
         if self.allow and not self.allow.names_host(host) and not self.allow.covers(unwrapped(address)):
             raise Denied(f"{where} may not be called: http_allow does not name it")
+
+    def _check_range(self, where: str, face: Address, ranges: tuple[Network, ...], why: str) -> None:
+        for network in ranges:
+            if face in network and not self._names_within(network, face):
+                raise Denied(f"{where} may not be called: {why}; if it is meant, http_allow must name {face}")
 
     def permitted(self, host: str, addresses: Iterable[str]) -> list[str]:
         """Those of the addresses a name has that may be called. Raises Denied if that is none of them."""
@@ -181,16 +201,31 @@ def unwrapped(address: Address) -> Address:
 
 def faces_of(address: Address) -> Iterable[Address]:
     """Every address that a connection to this one may end at, however it is wrapped."""
+    for face in wrapped_in(address):
+        yield face
+        if (
+            face.is_loopback or face.is_unspecified
+        ):  # nobody means 127.0.0.1 to be denied and 0.0.0.0 or ::1 not
+            yield from _LOOPBACKS
+
+
+def wrapped_in(address: Address) -> Iterable[Address]:
+    """The address, and every IPv4 address that it may carry."""
     address = unwrapped(address)
     yield address
-    if (
-        address.is_loopback or address.is_unspecified
-    ):  # nobody means 127.0.0.1 to be denied and 0.0.0.0 or ::1 not
-        yield from _LOOPBACKS
-    if isinstance(address, IPv6Address):
-        for network, behind in _TRANSLATED:
-            if address in network:
-                yield IPv4Address((int(address) >> behind) & 0xFFFFFFFF)
+    if not isinstance(address, IPv6Address):
+        return
+    number = int(address)
+    for network, behind in _TRANSLATED:
+        if address in network:
+            yield IPv4Address((number >> behind) & _ALL_ONES)
+    if address in _NAT64_OWN:
+        # Prefixes of 48, 56 and 64 bits: the address stands around the byte at bit 64, which is left out.
+        spared = (number >> 64 << 56) | (number & ((1 << 56) - 1))
+        for prefix in (48, 56, 64):
+            yield IPv4Address((spared >> (120 - prefix - 32)) & _ALL_ONES)
+    if address in _TEREDO:  # its client, turned over
+        yield IPv4Address((number & _ALL_ONES) ^ _ALL_ONES)
 
 
 def _classic_ipv4(text: str) -> IPv4Address | None:

@@ -16,10 +16,7 @@ the host that was judged when it was made.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 from contextlib import suppress
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -28,15 +25,16 @@ import msgspec
 from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict
 
-from tocsin import __version__
 from tocsin.clock import Clock, SystemClock
+from tocsin.cron import parse_duration
+from tocsin.model.target import HTTP_TIMEOUT_S_MAX, TargetSpec
 from tocsin.model.target import HttpTarget as HttpSpec
-from tocsin.model.target import TargetSpec
 from tocsin.targets.contract import Order, Outcome, Output, Verdict
 from tocsin.targets.fence import Denied, Fence
+from tocsin.targets.message import body_of, headers_of
 from tocsin.targets.permissions import hosts_of
 from tocsin.targets.resolver import FencedResolver
-from tocsin.targets.secrets import SecretMissingError, read_secret
+from tocsin.targets.secrets import SecretMissingError, SecretRules, read_secret
 
 _EXCERPT_BYTES_MAX = 4096
 _EXCERPT_CHARS_MAX = 300
@@ -44,8 +42,6 @@ _EXCERPT_S = 1.0
 _TRY_LATER = (408, 425, 429)
 _NOT_THE_RECEIVER = (502, 504)
 """A gateway speaks for a receiver that it lost or gave up on: whether that one acted cannot be known."""
-_NO_BODY = ("GET", "HEAD")
-_OURS_ALONE = ("content-length", "transfer-encoding", "connection")
 
 
 class HttpTarget:
@@ -60,10 +56,12 @@ class HttpTarget:
         clock: Clock | None = None,
         connections_max: int = 256,
         fence: Fence | None = None,
+        secrets: SecretRules | None = None,
         resolver: AbstractResolver | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._fence = fence or Fence()
+        self._secrets = secrets or SecretRules()
         self._own_resolver = resolver
         self._resolver: FencedResolver | None = None
         self._connections_max = connections_max
@@ -77,8 +75,11 @@ class HttpTarget:
     async def start(self) -> None:
         resolver = self._resolver = FencedResolver(self._fence, self._own_resolver)
         limit = self._connections_max
-        self._fresh = _session(aiohttp.TCPConnector(limit=limit, resolver=resolver, force_close=True))
-        self._kept = _session(aiohttp.TCPConnector(limit=limit, resolver=resolver))
+        # The resolver remembers, and the fence judges what it remembers each time: the connectors need not.
+        self._fresh = _session(
+            aiohttp.TCPConnector(limit=limit, resolver=resolver, use_dns_cache=False, force_close=True)
+        )
+        self._kept = _session(aiohttp.TCPConnector(limit=limit, resolver=resolver, use_dns_cache=False))
 
     async def stop(self) -> None:
         for session in (self._fresh, self._kept):
@@ -97,7 +98,7 @@ class HttpTarget:
                 self._fence.check_host(host)
         except Denied as denied:
             return Outcome(Verdict.NOT_STARTED, str(denied), permanent=True, ended_ms=self._clock.wall_ms())
-        call = _Call(session, spec, order, self._clock)
+        call = _Call(session, spec, order, self._clock, self._secrets)
         key = (order.name, order.attempt)
         self._pending[key] = call
         try:
@@ -163,7 +164,15 @@ def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
 class _Call:
     """One request, from its headers to its outcome."""
 
-    def __init__(self, session: aiohttp.ClientSession, spec: HttpSpec, order: Order, clock: Clock) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        spec: HttpSpec,
+        order: Order,
+        clock: Clock,
+        secrets: SecretRules,
+    ) -> None:
+        self._secrets = secrets
         self._session = session
         self._spec = spec
         self._order = order
@@ -195,7 +204,7 @@ class _Call:
 
     async def _make(self) -> Outcome:
         timeout_s = _timeout_s(self._spec, self._order)
-        body = _body(self._spec, self._order)
+        body = body_of(self._spec, self._order)
         try:
             async with asyncio.timeout(timeout_s):
                 headers = await self._headers(body)
@@ -214,8 +223,8 @@ class _Call:
     async def _headers(self, body: bytes | None) -> CIMultiDict[str]:
         secret = self._spec.secret
         # On a thread: a secret's file may be on a file system that does not answer.
-        key = None if secret is None else await asyncio.to_thread(read_secret, secret)
-        return _headers(self._spec, self._order, body, key, self._clock.wall_ms() // 1000)
+        key = None if secret is None else await asyncio.to_thread(read_secret, secret, self._secrets)
+        return headers_of(self._spec, self._order, body, key, self._clock.wall_ms() // 1000)
 
     async def _send(self, headers: CIMultiDict[str], body: bytes | None) -> Outcome:
         request = self._session.request(
@@ -236,54 +245,8 @@ class _Call:
 
 
 def _timeout_s(spec: HttpSpec, order: Order) -> float:
-    from tocsin.cron import parse_duration
-
-    own_s = float(parse_duration(spec.timeout, field="target.timeout"))
+    own_s = float(min(parse_duration(spec.timeout, field="target.timeout"), HTTP_TIMEOUT_S_MAX))
     return own_s if order.timeout_s is None else min(own_s, order.timeout_s)
-
-
-def _body(spec: HttpSpec, order: Order) -> bytes | None:
-    if spec.body is not None:
-        return spec.body.encode()
-    if spec.method in _NO_BODY:
-        return None
-    event = {
-        "id": order.name,
-        "generated_at": _rfc3339(order.generated_at_ms, "milliseconds"),
-        "schedule_id": order.schedule,
-        "payload": msgspec.Raw(order.payload),
-    }
-    return msgspec.json.encode(event)
-
-
-def _headers(
-    spec: HttpSpec, order: Order, body: bytes | None, key: bytes | None, now_s: int
-) -> CIMultiDict[str]:
-    """The owner's headers, then ours: what names and signs the launch cannot be overridden."""
-    headers = CIMultiDict({"User-Agent": f"tocsin/{__version__}", "Accept": "*/*"})
-    if body is not None:
-        headers["Content-Type"] = "application/json" if spec.body is None else "text/plain; charset=utf-8"
-    headers.update({name: value for name, value in spec.headers.items() if name.lower() not in _OURS_ALONE})
-    scheduled_at = _rfc3339(order.scheduled_at_s * 1000, "seconds")
-    headers.update(
-        {
-            "Idempotency-Key": order.name,
-            "Tocsin-Attempt": str(order.attempt),
-            "Tocsin-Term": str(order.term),
-            "Tocsin-Scheduled-At": scheduled_at,
-            "ce-specversion": "1.0",
-            "ce-id": order.name,
-            "ce-source": "/tocsin",
-            "ce-type": "tocsin.launch",
-            "ce-subject": order.schedule,
-            "ce-time": scheduled_at,
-        }
-    )
-    if key is not None:
-        signed = b"%d.%b" % (now_s, body or b"")
-        signature = hmac.new(key, signed, hashlib.sha256).hexdigest()
-        headers["Tocsin-Signature"] = f"t={now_s},v1={signature}"
-    return headers
 
 
 def _judge(spec: HttpSpec, status: int, excerpt: str) -> Outcome:
@@ -320,7 +283,3 @@ def _why(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
     return str(error) or type(error).__name__
-
-
-def _rfc3339(ms: int, precision: str) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=precision).replace("+00:00", "Z")

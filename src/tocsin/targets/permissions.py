@@ -6,6 +6,7 @@ one that protects: the settings may have changed since, and a name may have anot
 
 from __future__ import annotations
 
+import glob
 import os
 import pwd
 
@@ -17,6 +18,7 @@ from tocsin.errors import Forbidden
 from tocsin.model.schedule import Schedule
 from tocsin.model.target import ExecTarget, HttpTarget, TargetSpec
 from tocsin.targets.fence import Denied, Fence
+from tocsin.targets.secrets import SecretRules, not_permitted
 
 
 class Permissions(msgspec.Struct, frozen=True):
@@ -26,6 +28,7 @@ class Permissions(msgspec.Struct, frozen=True):
     users: frozenset[str] | None = None
     """Whom a command may be run as. None: anybody."""
     fence: Fence = Fence()
+    secrets: SecretRules = SecretRules()
 
     def check(self, schedule: Schedule) -> None:
         """Raise Forbidden if this schedule asks for what can never be launched here."""
@@ -54,6 +57,8 @@ class Permissions(msgspec.Struct, frozen=True):
                 self.fence.check_host(host)
         except Denied as denied:
             return str(denied)
+        if spec.secret is not None and not self.secrets.permit(spec.secret):
+            return not_permitted(spec.secret)
         return ""
 
 
@@ -82,8 +87,16 @@ def permissions_of(settings: Settings) -> Permissions:
     return Permissions(
         allow_exec=settings.allows_exec(),
         users=listed_users(settings.exec_users, own=_own_user()),
-        fence=Fence.parse(settings.http_allow, settings.http_deny),
+        fence=Fence.parse(settings.http_allow, settings.http_deny, guarded=settings.needs_tokens()),
+        secrets=SecretRules.parse(settings.secrets, default=_secrets_unless_named(settings)),
     )
+
+
+def _secrets_unless_named(settings: Settings) -> list[str] | None:
+    """Who needs a token to write a schedule must not sign with whatever the service can read."""
+    if not settings.needs_tokens():
+        return None
+    return ["env:TOCSIN_SECRET_*", f"file:{glob.escape(str(settings.data.absolute()))}/secrets/*"]
 
 
 def _own_user() -> str:

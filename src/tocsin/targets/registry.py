@@ -24,7 +24,7 @@ def build_targets(
     permissions = permissions or Permissions()
     targets: tuple[Target, ...] = (
         ExecTarget(exec_dir, exec_settings, clock=clock, permissions=permissions),
-        HttpTarget(clock=clock, fence=permissions.fence),
+        HttpTarget(clock=clock, fence=permissions.fence, secrets=permissions.secrets),
         NullTarget(),
     )
     return {target.kind: target for target in targets}

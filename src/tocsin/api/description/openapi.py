@@ -49,7 +49,12 @@ _HEADERS: dict[str, dict[str, Any]] = {
 )
 def description(request: Request[Any, Any, Any]) -> Response[bytes]:
     """What you are reading, for programs."""
-    return Response(msgspec.json.encode(document(request.app)), media_type=JSON)
+    return Response(_encoded(request.app), media_type=JSON)
+
+
+@lru_cache(maxsize=1)
+def _encoded(app: Litestar) -> bytes:
+    return msgspec.json.encode(document(app))
 
 
 @lru_cache(maxsize=1)

@@ -22,6 +22,11 @@ from tocsin.api.description.about import about
 
 _LONG_ANSWERS = frozenset({"400", "401", "403", "413", "415", "429", "500", "503"})
 """What any request may meet: told once, at the top."""
+_BASE = "http://[base]"
+"""Where the page has the address that it was asked for. A shell needs quotes around the brackets, as it may need
+around what takes their place."""
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
+"""A host that means nothing else to a page or a shell."""
 
 
 @get(
@@ -32,8 +37,9 @@ _LONG_ANSWERS = frozenset({"400", "401", "403", "413", "415", "429", "500", "503
 )
 def page(request: Request[Any, Any, Any]) -> Response[str]:
     """The same description as a page to read."""
-    base = f"{request.scope['scheme']}://{request.headers.get('host', '127.0.0.1:8400')}"
-    return Response(_page(request.app, base), media_type="text/html", headers=_headers())
+    host = request.headers.get("host", "")
+    base = f"{request.scope['scheme']}://{host if _HOST.fullmatch(host) else '127.0.0.1:8400'}"
+    return Response(_page(request.app).replace(_BASE, base), media_type="text/html", headers=_headers())
 
 
 @cache
@@ -52,9 +58,10 @@ def _style() -> str:
     return resources.files("tocsin.api.description").joinpath("reference.css").read_text()
 
 
-@lru_cache(maxsize=4)
-def _page(app: Litestar, base: str) -> str:
-    return render(openapi.document(app), base)
+@lru_cache(maxsize=1)
+def _page(app: Litestar) -> str:
+    """Made once, whatever host is asked for: it is work, and anybody may ask for any host."""
+    return render(openapi.document(app), _BASE)
 
 
 def render(document: dict[str, Any], base: str) -> str:

@@ -11,6 +11,7 @@ from tocsin.api.query import ID_PATTERN, PREFIX_PATTERN
 from tocsin.model.ids import ID_LENGTH_MAX
 from tocsin.model.launch import LaunchState
 from tocsin.model.schedule import DESCRIPTION_LENGTH_MAX, LABELS_MAX, PAYLOAD_BYTES_MAX, RETRY_LIMIT_MAX
+from tocsin.model.target import ARGV_MAX, ENV_MAX, HEADERS_MAX, SUCCESS_MAX
 
 Words = dict[str, Any]
 
@@ -137,10 +138,12 @@ FIELDS: dict[str, dict[str, Words]] = {
             "description": "The command and its arguments.",
             "items": {"type": "string", "pattern": _NO_NUL},
             "minItems": 1,
+            "maxItems": ARGV_MAX,
         },
         "shell": {"description": "A line for `/bin/sh -c`.", "pattern": r"^[^\x00]*[^\x00\s][^\x00]*$"},
         "env": {
             "description": "Variables for its environment.",
+            "maxProperties": ENV_MAX,
             "propertyNames": {"pattern": r"^[^=\x00]+$"},
             "additionalProperties": {"type": "string", "pattern": _NO_NUL},
         },
@@ -160,10 +163,14 @@ FIELDS: dict[str, dict[str, Words]] = {
         },
         "method": {"enum": ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]},
         "headers": {
+            "maxProperties": HEADERS_MAX,
             "propertyNames": {"pattern": r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
-            "additionalProperties": {"type": "string", "pattern": r"^[^\r\n\x00]*$"},
+            "additionalProperties": {"type": "string", "pattern": r"^[^\x00-\x08\x0a-\x1f\x7f]*$"},
         },
-        "success": {"items": {"type": "string", "pattern": "^([1-5]xx|[1-5][0-9][0-9])$"}},
+        "success": {
+            "items": {"type": "string", "pattern": "^([1-5]xx|[1-5][0-9][0-9])$"},
+            "maxItems": SUCCESS_MAX,
+        },
         "secret": {
             "description": "Where the key of the signature is found; never the key itself.",
             "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)$",

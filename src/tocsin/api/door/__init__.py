@@ -1,6 +1,8 @@
 """What every request passes, in this order.
 
 ``protocol``   how long a connection may take, and how much it may send
+``inflow``     what comes in, measured by the parser and held back when it is too much
+``lobby``      what connections share: their number, their turns, who makes room
 ``tls``        certificates, read again when they change
 ``measured``   how long the answer took, and how it ended
 ``gate``       the steps below, one after the other

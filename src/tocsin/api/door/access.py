@@ -82,7 +82,7 @@ class Doorkeeper:
         self._held: dict[str, Token] = {}
         self._held_of = -1
         self._used_ms: dict[str, int] = {}
-        self._noted_ms = replica.clock.wall_ms()
+        self._noted_ms: dict[str, int] = {}
         self._noting: asyncio.Task[None] | None = None
 
     async def caller(self, headers: Mapping[str, str]) -> Caller:
@@ -107,7 +107,15 @@ class Doorkeeper:
                 hint="it may have been revoked or have expired: ask for another one",
             )
         self._note_use(id, now_ms)
-        return Caller(token.name, frozenset(token.scopes), token.prefixes, id)
+        return Caller(token.name, frozenset(token.scopes), token.prefixes, id, token.expires_ms)
+
+    async def check_still_valid(self, caller: Caller) -> None:
+        """A request may go on for hours; the token that it came with may not."""
+        if not caller.token:
+            return
+        token = (await self._tokens()).get(caller.token)
+        if token is None or (token.expires_ms is not None and self._replica.clock.wall_ms() >= token.expires_ms):
+            raise Unauthenticated("the token was revoked or has expired meanwhile")
 
     async def _tokens(self) -> dict[str, Token]:
         """All tokens, read again when one was made or revoked."""
@@ -120,12 +128,12 @@ class Doorkeeper:
     def _note_use(self, id: str, now_ms: int) -> None:
         """The journal hears of it now and then, not with every request."""
         self._used_ms[id] = now_ms
-        if now_ms - self._noted_ms >= USE_NOTED_EVERY_MS and self._noting is None:
-            self._noted_ms = now_ms
+        if now_ms - self._noted_ms.get(id, 0) >= USE_NOTED_EVERY_MS and self._noting is None:
             self._noting = asyncio.create_task(self._write_use(), name="token use")
 
     async def _write_use(self) -> None:
         used, self._used_ms = self._used_ms, {}
+        self._noted_ms.update(used)
         try:
             await self._replica.propose(NoteTokenUse(used))
         except TocsinError as refused:
@@ -177,16 +185,24 @@ def new_token(
 
 
 async def ensure_admin(replica: Replica, path: Path) -> None:
-    """Where tokens are needed and there is none, nobody could make the first one: it is put into a file that only
-    the service's own user can read."""
-    if await replica.read(kept.held):
+    """Where tokens are needed and there is none that can make others, nobody could get in: one is put into a file that
+    only the service's own user can read."""
+    held = (await replica.read(kept.held)).values()
+    now_ms = replica.clock.wall_ms()
+    if any(is_admin(token, now_ms) for token in held):
         return
-    token, text = new_token("admin", (ADMIN,), (), None)
+    taken = {token.name for token in held}
+    name = next(name for name in ("admin", *(f"admin-{n}" for n in range(2, len(taken) + 3))) if name not in taken)
+    token, text = new_token(name, (ADMIN,), (), None)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(text + "\n")
     await replica.propose(CreateToken(token, actor="the service"))
+
+
+def is_admin(token: Token, now_ms: int) -> bool:
+    return ADMIN in token.scopes and (token.expires_ms is None or now_ms < token.expires_ms)
 
 
 def _claimed(name: str) -> str:

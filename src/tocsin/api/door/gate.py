@@ -8,10 +8,13 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from tocsin.api import problems
 from tocsin.api.door import access, addresses, guard
 from tocsin.api.door.access import Doorkeeper
-from tocsin.api.door.pace import GUESSES_PER_S, Pace
+from tocsin.api.door.pace import GUESSES_PER_S, PAGES_PER_S, Pace
 from tocsin.clock import Clock
 from tocsin.errors import TocsinError, Unauthenticated
 from tocsin.model.token import EVERYBODY, Caller
+
+_PROBES = ("/healthz", "/readyz")
+"""Whoever watches over the service is never held back."""
 
 
 class Gate:
@@ -21,6 +24,7 @@ class Gate:
         self._app = app
         self._doorkeeper = doorkeeper
         self._pace = Pace(clock, rate_limit)
+        self._pages = Pace(clock, min(rate_limit, PAGES_PER_S))
         self._guesses = Pace(clock, GUESSES_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,6 +45,8 @@ class Gate:
         )
         if path in access.PUBLIC:
             caller = EVERYBODY._replace(scopes=frozenset())
+            if path not in _PROBES:
+                self._pages.take(_peer(scope))
         else:
             caller = await self._caller(headers, _peer(scope))
             self._pace.take(caller.token or _peer(scope))

@@ -5,7 +5,8 @@ a browser on this machine is not meant by that, and it has two ways in, both clo
 
 - It sends requests straight to ``http://127.0.0.1:8400`` (cross-site request forgery). Browsers put an
   ``Origin`` on these; one that is not our own is refused. Bodies must be ``application/json``, which a page
-  cannot send to another site without asking first (and nobody here says yes).
+  cannot send to another site without asking first (and nobody here says yes). A plain GET, of an image for
+  example, carries no ``Origin``; there browsers say ``Sec-Fetch-Site``.
 - It lets its own host name point to 127.0.0.1 after it was loaded (DNS rebinding): then the origin is "the
   same", but ``Host`` still carries the page's name, which is not one of this machine's loopback names.
 
@@ -20,9 +21,11 @@ from urllib.parse import urlsplit
 
 from tocsin.api.problems import HttpRefusal
 
-BODY_BYTES_MAX = 1024 * 1024
+BODY_BYTES_MAX = 256 * 1024
+"""Twice what a schedule may have: room for blanks and escapes."""
 IMPORT = "/v1/import"
 _KINDS = {IMPORT: ("application/x-ndjson", "application/jsonl", "application/ndjson")}
+_FOREIGN = ("cross-site", "same-site")
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -39,6 +42,9 @@ def check(method: str, path: str, headers: Mapping[str, str], *, scheme: str, an
     origin = headers.get("origin")
     if origin is not None and origin != f"{scheme}://{host}":
         raise HttpRefusal(403, f"requests from pages of {origin[:100]!r} are not accepted")
+    site = headers.get("sec-fetch-site", "")
+    if site in _FOREIGN and (path == "/v1" or path.startswith("/v1/")):
+        raise HttpRefusal(403, "requests from pages of other sites are not accepted")
     if method in _WITH_BODY and has_body(headers):
         _check_body(path, headers)
 

@@ -12,6 +12,8 @@ BURST_S = 2.0
 """A caller who was quiet may ask for so many seconds' worth at once."""
 GUESSES_PER_S = 10
 """Wrong tokens from one address."""
+PAGES_PER_S = 20
+"""Pages that anybody may read, for one address: each is long."""
 
 
 class Pace:

@@ -9,97 +9,38 @@ waiting    open, nothing sent yet; or kept between two requests                 
 head       the first byte of a request is there, its head is not yet complete      closed
 body       the head is complete, the body is not; each piece starts the time anew  408
 answering  the request is complete: the answer may take as long as it likes        no end by the clock
-draining   it was answered before its body was complete; the rest is dropped       closed
-over       a last word was said; what still comes in is dropped                    closed
+draining   it was answered before its body was complete; a short rest is dropped   closed
+over       a last word was said; what still comes in is not even parsed            closed
 =========  ======================================================================  ===================
 
 The time for a body stands still while we are the slow ones: reading is paused, or the client waits for our
-"100 Continue". A client that does not read its answer has its own limit. Past the greatest number of connections a
-new one takes the place of the one that has been without a request for the longest; only if all of them are busy is
-it turned away with 503.
+"100 Continue". A client that does not read its answer has its own limit, and no further request of it is begun
+meanwhile. What connections share, their number and their turns, stands in ``lobby``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import enum
 import sys
-from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any
 
 import h11
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from tocsin.api.door.inflow import Flow, MeasuredConnection
+from tocsin.api.door.lobby import Lobby, Stage
 from tocsin.api.problems import MEDIA_TYPE
 from tocsin.model.answer import Problem
 from tocsin.model.problem import http_problem
 
-
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of everything a connection is given."""
-
-    head_s: float = 10.0
-    """For the first byte of a new connection, and from the first byte of a request to the end of its head."""
-    body_pause_s: float = 20.0
-    """Between two pieces of a body."""
-    unread_s: float = 60.0
-    """For a client to go on reading, once so much of an answer waits that no more can be sent."""
-    keep_alive_s: int = 30
-    """Between an answer and the next request."""
-    linger_s: float = 1.0
-    """For a client to read our last word; a connection closed on unread bytes would take that word back."""
-    head_bytes_max: int = 32 * 1024
-    """Of a request line and its headers; an eighth more may pass."""
-    connections_max: int = 1_000
-
-
-class Stage(enum.Enum):
-    """Where a connection is."""
-
-    WAITING = enum.auto()
-    HEAD = enum.auto()
-    BODY = enum.auto()
-    ANSWERING = enum.auto()
-    DRAINING = enum.auto()
-    OVER = enum.auto()
-
-
-class Lobby:
-    """What the connections of one listener share: who waits for how long, and how many are being turned away."""
-
-    def __init__(self, patience: Patience) -> None:
-        self.patience = patience
-        self.parting: set[PatientProtocol] = set()
-
-    def make_room(self, newcomer: PatientProtocol, connections: set[Any]) -> bool:
-        """True when there is room for the newcomer; for that the one that waits longest may have to go."""
-        if len(connections) <= self.patience.connections_max:
-            return True
-        idle = (each for each in connections - {newcomer} if each.stage in (Stage.WAITING, Stage.HEAD))
-        eldest = min(idle, key=lambda each: each.since, default=None)
-        if eldest is None:
-            return False
-        eldest.give_up()
-        return True
-
-
-class _Flow(FlowControl):
-    """Tells when reading goes on: the client's time starts anew."""
-
-    def __init__(self, transport: asyncio.Transport, resumed: Callable[[], None]) -> None:
-        super().__init__(transport)
-        self._resumed = resumed
-
-    def resume_reading(self) -> None:
-        was_paused = self.read_paused
-        super().resume_reading()
-        if was_paused:
-            self._resumed()
+SLICE_BYTES = 64 * 1024
+"""Of a body of known length, which costs next to nothing to parse. Of all else an eighth of a head is a slice."""
+AHEAD_MAX = 4
+"""So many requests in a row may be sent before the answer to the one before has gone out."""
 
 
 class PatientProtocol(H11Protocol):
@@ -117,8 +58,15 @@ class PatientProtocol(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         self._lobby = lobby
         self._patience = lobby.patience
+        self.conn: MeasuredConnection = MeasuredConnection(lobby.patience.head_bytes_max)
+        self.flow: Flow
+        self._came = bytearray()
+        """And is not parsed yet."""
+        self._is_in_line = False
+        self._ahead = 0
         self._timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
+        self._unread_since = 0.0
         self.stage = Stage.WAITING
         self.since = self.loop.time()
         """When it was last done with a request, or came."""
@@ -127,7 +75,7 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # why: as uvicorn does
         super().connection_made(transport)
-        self.flow = _Flow(transport, self._reading_again)
+        self.flow = Flow(transport, self._reading_again)
         if self._lobby.make_room(self, self.connections):
             self._enter(Stage.WAITING, self._patience.head_s)
         else:
@@ -136,22 +84,57 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._enter(Stage.OVER, None)
         self._lobby.parting.discard(self)
+        self._lobby.leave(self)
         super().connection_lost(exc)  # which resumes writing
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """A head in small pieces: the parser measures only what is incomplete, so a head that comes whole in one
+        """What is cheap to parse is parsed at once if nobody else waits for that; all else waits for its turn."""
+        if self.stage is Stage.OVER:
+            return
+        self._came += data
+        is_cheap = len(data) <= self._slice_bytes() and not self.conn.is_chunked
+        if is_cheap and not self._is_in_line and self._lobby.is_quiet():
+            self._parse_slice()
+        self._line_up()
+
+    def _parse_slice(self) -> None:
+        """A head in small slices: the parser measures only what is incomplete, so a head that comes whole in one
         large piece would be of any size."""
-        at = 0
-        while at < len(data) and self.stage is not Stage.OVER:
-            is_body = self.conn.their_state is h11.SEND_BODY
-            end = len(data) if is_body else at + self._patience.head_bytes_max // 8
-            super().data_received(data[at:end])
-            at = end
+        if not self._came or not self._may_parse():
+            return
+        size = self._slice_bytes()
+        piece = bytes(self._came[:size])
+        del self._came[:size]
+        super().data_received(piece)
+        if self._came:
+            self.flow.hold()
+        else:
+            self.flow.release()
+
+    def _slice_bytes(self) -> int:
+        small = self._patience.head_bytes_max // 8
+        is_body = self.conn.their_state is h11.SEND_BODY
+        return max(small, min(self.conn.body_left, SLICE_BYTES)) if is_body else small
+
+    def _may_parse(self) -> bool:
+        """Not while the application is behind with reading, or the client with reading its answers."""
+        if self.stage is Stage.OVER or self.flow.read_paused:
+            return False
+        return not self.flow.write_paused or self.conn.their_state is h11.SEND_BODY
+
+    def _line_up(self) -> None:
+        if not self._came or self._is_in_line:
+            return
+        self.flow.hold()
+        if self._may_parse():
+            self._is_in_line = True
+            self._lobby.line_up(self)
 
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._unread_timer is None:
+            self._unread_since = self.loop.time()
             self._unread_timer = self.loop.call_later(self._patience.unread_s, self.give_up)
 
     def resume_writing(self) -> None:
@@ -159,6 +142,8 @@ class PatientProtocol(H11Protocol):
         if self._unread_timer is not None:
             self._unread_timer.cancel()
             self._unread_timer = None
+        if self.stage is not Stage.OVER:
+            self._line_up()
 
     def handle_events(self) -> None:
         super().handle_events()
@@ -180,10 +165,32 @@ class PatientProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self.since = self.loop.time()
+        self._ahead = self._ahead + 1 if self._came or self.conn.trailing_data[0] else 0
+        if self._ahead > AHEAD_MAX and not self.transport.is_closing():
+            self._part()
+            return
         super().on_response_complete()
         if self.stage is Stage.OVER or self.transport.is_closing():
             return
-        self._mind_the_stage()
+        if self.conn.is_rest_too_long():
+            self._part()
+        else:
+            self._mind_the_stage()
+
+    # What the lobby asks
+
+    def take_turn(self) -> bool:
+        self._parse_slice()
+        self._is_in_line = bool(self._came) and self._may_parse()
+        return self._is_in_line
+
+    @property
+    def peer(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def is_unread(self) -> bool:
+        is_late = self.loop.time() - self._unread_since >= self._patience.linger_s
+        return self._unread_timer is not None and is_late
 
     # The stages
 
@@ -191,7 +198,7 @@ class PatientProtocol(H11Protocol):
         theirs = self.conn.their_state
         if theirs is h11.SEND_BODY and self.conn.our_state is h11.DONE:
             if self.stage is not Stage.DRAINING:
-                self._enter(Stage.DRAINING, self._patience.head_s)
+                self._enter(Stage.DRAINING, self._patience.linger_s)
         elif theirs is h11.SEND_BODY:
             self._enter(Stage.BODY, self._patience.body_pause_s)
         elif theirs is not h11.IDLE:
@@ -210,7 +217,7 @@ class PatientProtocol(H11Protocol):
     def _out_of_patience(self) -> None:
         if self.stage is not Stage.BODY:
             self.give_up()
-        elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
+        elif self.flow.read_paused or self.flow.is_held or self.cycle.waiting_for_100_continue:
             self._enter(Stage.BODY, self._patience.body_pause_s)
         else:
             pause = f"{self._patience.body_pause_s:g}s"
@@ -219,11 +226,15 @@ class PatientProtocol(H11Protocol):
     def _reading_again(self) -> None:
         if self.stage is Stage.BODY:
             self._enter(Stage.BODY, self._patience.body_pause_s)
+        if self.stage is not Stage.OVER:
+            self._line_up()
 
     def give_up(self) -> None:
         """Close without a word, and at once: whoever did not send does not read either."""
         self._enter(Stage.OVER, None)
+        self._came.clear()
         self.connections.discard(self)
+        self._lobby.leave(self)
         self.transport.abort()
 
     def _last_word(self, problem: Problem) -> None:
@@ -234,18 +245,28 @@ class PatientProtocol(H11Protocol):
                 True  # whoever waits for the rest of the body learns that it will not come
             )
             self.cycle.message_event.set()
-        self._unset_keepalive_if_required()
-        self.connections.discard(self)
-        if not is_unanswered or len(self._lobby.parting) >= self._patience.connections_max:
+        if not is_unanswered:
             self.give_up()
             return
         self.conn.send_failed()
         self.transport.write(_answer(problem))
+        self._part()
+
+    def _part(self) -> None:
+        """The last word is said: leave the client a moment to read it, whatever it goes on sending."""
+        self._unset_keepalive_if_required()
+        self._came.clear()
+        self.connections.discard(self)
+        self._lobby.leave(self)
+        if len(self._lobby.parting) >= self._patience.connections_max:
+            self.give_up()
+            return
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.flow.resume_reading()
-        self._lobby.parting.add(self)
         self._enter(Stage.OVER, self._patience.linger_s)
+        self._lobby.parting.add(self)
+        self.flow.release()
+        self.flow.resume_reading()
 
 
 def _answer(problem: Problem) -> bytes:

@@ -91,7 +91,7 @@ async def restore_schedule(
 ) -> Response[ScheduleView]:
     """Bring back a former version, or a schedule that was deleted. It goes on with the next occurrence after now."""
     id = unquote(id)
-    wanted = bodies.json_of(await bodies.read(request) or b"{}", RestoreRequest).version
+    wanted = (await bodies.taken(request, bodies.optional, RestoreRequest)).version
     kept = await service.replica.read(chronicle.versions, id)
     if wanted is None and kept[0].until is None:
         raise AlreadyExists(
@@ -129,7 +129,7 @@ async def backfill_schedule(
     They start one at a time, the oldest first, when nothing else of the schedule is open, under their own names: so
     nothing that was launched is launched again.
     """
-    wish = bodies.json_of(await bodies.read(request), BackfillRequest)
+    wish = await bodies.taken(request, bodies.json_of, BackfillRequest)
     now_s = service.now_ms() // 1000
     from_s = seconds_of(moment_of(wish.from_, "from"))
     until_s = now_s + 1 if wish.until is None else seconds_of(moment_of(wish.until, "until"))
@@ -140,7 +140,8 @@ async def backfill_schedule(
             value=wish.until,
             allowed="a moment after from",
         )
-    command = Backfill(unquote(id), from_s, until_s, wish.unrecorded)
+    recorded_since_s = now_s - service.history_age_ms // 1000
+    command = Backfill(unquote(id), from_s, until_s, wish.unrecorded, recorded_since_s)
     found, more = await service.replica.read(past_occurrences, command, service.now_ms())
     if not wish.preview:
         await service.propose(caller, command)
@@ -164,7 +165,7 @@ async def resolve_launch(
     request: Request[Any, Any, Any], service: Given, caller: WhoAsks, name: FromPath[str]
 ) -> LaunchView:
     """Say what became of a launch that is in doubt, or have it called again under its own name."""
-    wish = bodies.json_of(await bodies.read(request), ResolveRequest)
+    wish = await bodies.taken(request, bodies.json_of, ResolveRequest)
     await service.propose(caller, ResolveLaunch(unquote(name), wish.outcome, wish.note))
     return await service.replica.read(views.launch, unquote(name))
 

@@ -25,7 +25,7 @@ from tocsin.errors import InvalidInput, TocsinError
 from tocsin.model.command import Command, DeleteSchedule, LaunchNow, SwitchSchedule
 from tocsin.model.lines import MEDIA_TYPE, BulkLine, Summary
 from tocsin.model.request import BulkRequest, Selector
-from tocsin.model.schedule import ScheduleView
+from tocsin.model.schedule import LABELS_MAX, ScheduleView
 from tocsin.model.token import OPERATE, WRITE, Caller
 from tocsin.state import views
 
@@ -50,7 +50,7 @@ _encode = msgspec.json.Encoder().encode_lines
 )
 async def bulk(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> Stream:
     """Pause, resume, run or delete all schedules that a selector finds. With ``preview`` only tell which they are."""
-    wish = bodies.json_of(await bodies.read(request), BulkRequest)
+    wish = await bodies.taken(request, bodies.json_of, BulkRequest)
     _check(wish.selector)
     if not wish.preview:
         require(caller, WRITE if wish.action == "delete" else OPERATE)
@@ -62,6 +62,13 @@ HANDLERS = (bulk,)
 
 def _check(selector: Selector) -> None:
     prefix_of(selector.prefix)
+    if len(selector.labels) > LABELS_MAX:
+        raise InvalidInput(
+            f"{len(selector.labels)} labels are too many",
+            field="selector.labels",
+            value=len(selector.labels),
+            allowed=f"up to {LABELS_MAX}",
+        )
     for key, value in selector.labels.items():
         check_label(key, value)
     narrowed = selector.prefix or selector.labels or selector.enabled is not None or selector.target
@@ -105,17 +112,17 @@ async def _one(service: Service, caller: Caller, wish: BulkRequest, view: Schedu
     if wish.preview:
         return BulkLine(id=view.id, result=f"would be {_DONE[wish.action]}")
     try:
-        await service.propose(caller, _command(wish, view.id))
+        await service.propose(caller, _command(wish, view.id, view.version))
     except TocsinError as refused:
         return BulkLine(id=view.id, result="refused", error=of_error(refused))
     return BulkLine(id=view.id, result=_DONE[wish.action])
 
 
-def _command(wish: BulkRequest, id: str) -> Command:
+def _command(wish: BulkRequest, id: str, version: int) -> Command:
     match wish.action:
         case "pause" | "resume":
             return SwitchSchedule(id, wish.action == "resume", note=wish.note)
         case "run":
             return LaunchNow(id)
         case "delete":
-            return DeleteSchedule(id)
+            return DeleteSchedule(id, expect=version)

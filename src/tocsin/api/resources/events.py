@@ -95,9 +95,9 @@ async def events(
         require_reach(caller, schedule)
     wanted = Wanted(prefix, schedule, kinds_of(given, field="kind"), _visible(caller))
     place = _start(replica, last_event_id, after)
-    streams.check_room()
+    streams.check_room(caller)
     may_stay = _stay(replica, caller)
-    return EventStream(streams, _frames(replica, streams, place, wanted, may_stay, follow))
+    return EventStream(streams, caller.token, _frames(replica, streams, place, wanted, may_stay, follow))
 
 
 HANDLERS = (events,)
@@ -113,6 +113,8 @@ def _stay(replica: Replica, caller: Caller) -> Callable[[], bool]:
     if not caller.token:
         return lambda: True
     of_seq, until_s = replica.meta.tokens_seq, replica.clock.elapsed_s() + TOKEN_TRUSTED_S
+    if caller.expires_ms is not None:
+        until_s = min(until_s, replica.clock.elapsed_s() + (caller.expires_ms - replica.clock.wall_ms()) / 1000)
     return lambda: replica.meta.tokens_seq == of_seq and replica.clock.elapsed_s() < until_s
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tocsin.api.service import Service
 from tocsin.cron import format_duration
-from tocsin.state.counts import Counts, counts
+from tocsin.state.counts import Counts, counts, newest_missed
 
 OVERDUE_MS = 10_000
 SILENT_MS = 180_000
@@ -42,19 +43,22 @@ class Health(NamedTuple):
     counts: Counts
     disk: Disk | None
     """None: the disk does not say."""
+    missed: Sequence[tuple[str, int]] = ()
+    """Some of the stretches that nobody was in office for: the schedule, and the first instant."""
 
     @property
     def lag_ms(self) -> int:
         return self.counts.lag_ms(self.now_ms)
 
 
-async def look(service: Service) -> Health:
-    """On a reader's thread: neither the state nor the disk holds anybody up."""
-    return await service.replica.read(_look, service.now_ms(), service.data)
+async def look(service: Service, within: Sequence[str] = ()) -> Health:
+    """On a reader's thread: neither the state nor the disk holds anybody up. Only schedules that these prefixes reach
+    are named."""
+    return await service.replica.read(_look, service.now_ms(), service.data, within)
 
 
-def _look(db: sqlite3.Connection, now_ms: int, data: Path) -> Health:
-    return Health(now_ms, counts(db, now_ms), disk_of(data))
+def _look(db: sqlite3.Connection, now_ms: int, data: Path, within: Sequence[str]) -> Health:
+    return Health(now_ms, counts(db, now_ms), disk_of(data), newest_missed(db, now_ms, within))
 
 
 def disk_of(data: Path) -> Disk | None:
@@ -174,9 +178,10 @@ def _missed(found: Health) -> str:
     if not number:
         return ""
     stretches = "one stretch of occurrences was" if number == 1 else f"{number} stretches of occurrences were"
+    named = ", ".join(f"'tocsin why {id} {instant_s}'" for id, instant_s in found.missed) or "'tocsin why ID TIME'"
     return (
         f"Nobody was in office, and {stretches} given up in the last 24 hours: "
-        "'tocsin why ID TIME' tells of each."
+        f"{named} tells more."
     )
 
 

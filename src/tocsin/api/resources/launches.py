@@ -20,7 +20,7 @@ from tocsin.model.answer import LaunchDetail, LaunchPage, OutputView
 from tocsin.model.command import CancelLaunch
 from tocsin.model.ids import check_id
 from tocsin.model.launch import LaunchView
-from tocsin.state import chronicle, views
+from tocsin.state import steps, views
 from tocsin.targets.contract import Output
 
 _NO_LAUNCH = {404: "There is no such launch, or it is no longer kept."}
@@ -143,7 +143,7 @@ async def cancel_launch(
 ) -> LaunchView:
     """Stop it. The answer may still show it open: its target is told, and then it ends."""
     name = unquote(name)
-    reason = bodies.small(await bodies.read(request), bodies.CancelBody).reason
+    reason = (await bodies.taken(request, bodies.small, bodies.CancelBody)).reason
     await service.propose(caller, CancelLaunch(name, reason))
     return await service.replica.read(views.launch, name)
 
@@ -154,7 +154,7 @@ HANDLERS = (list_launches, get_launch, get_output, cancel_launch)
 def _detail(db: sqlite3.Connection, name: str) -> LaunchDetail:
     view = views.launch(db, name)
     return LaunchDetail(
-        **msgspec.structs.asdict(view), attempts=views.attempts(db, name), steps=chronicle.steps(db, name)
+        **msgspec.structs.asdict(view), attempts=views.attempts(db, name), steps=steps.steps(db, name)
     )
 
 

@@ -50,7 +50,7 @@ async def pause_schedule(
     if_match: IfMatch = None,
 ) -> Response[Any]:
     """No launches until it is resumed. What passes meanwhile is not missed: it was paused."""
-    note = bodies.small(await bodies.read(request), bodies.PauseBody).note
+    note = (await bodies.taken(request, bodies.small, bodies.PauseBody)).note
     return await _switch(service, caller, unquote(id), False, note, Conditions.of(if_match))
 
 
@@ -76,7 +76,7 @@ async def resume_schedule(
     if_match: IfMatch = None,
 ) -> Response[Any]:
     """Goes on with the next occurrence after now."""
-    note = bodies.small(await bodies.read(request), bodies.PauseBody).note
+    note = (await bodies.taken(request, bodies.small, bodies.PauseBody)).note
     return await _switch(service, caller, unquote(id), True, note, Conditions.of(if_match))
 
 
@@ -107,7 +107,7 @@ async def run_schedule(
     request: Request[Any, Any, Any], service: Given, caller: WhoAsks, id: FromPath[str]
 ) -> Response[LaunchView]:
     """One launch now, beside the timeline. The overlap policy holds for it too."""
-    bodies.small(await bodies.read(request), bodies.NoBody)
+    await bodies.taken(request, bodies.small, bodies.NoBody)
     lid = await service.propose(caller, LaunchNow(unquote(id)))
     view = await service.replica.read(views.launch_by_number, lid)
     return Response(view, headers={"Location": addresses.written(addresses.LAUNCHES, view.name)})

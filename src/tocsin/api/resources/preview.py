@@ -18,7 +18,6 @@ from tocsin.api.service import Given, moment_of, seconds_of
 from tocsin.decide import preview as decide
 from tocsin.errors import InvalidInput, NotFound
 from tocsin.model.preview import DAYS_MAX, PreviewRequest, PreviewView
-from tocsin.model.schedule import Schedule
 from tocsin.state import queries, views
 
 _one_at_a_time = ThreadPoolExecutor(max_workers=1, thread_name_prefix="preview")
@@ -49,10 +48,11 @@ class _Sent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"fr
 async def preview(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> PreviewView:
     """What would change if this schedule were put: its fields, and which launches appear, vanish or move in the days
     to come. Nothing is written."""
-    sent = _sent(await bodies.read(request))
-    schedule = bodies.schedule_of(bytes(sent.schedule))
+    sent = await bodies.taken(request, _sent)
+    written = bytes(sent.schedule)
+    schedule = await bodies.aside(len(written), bodies.schedule_of, written)
     require_reach(caller, schedule.id)
-    former = await service.replica.read(_former, schedule.id)
+    former = await service.replica.read(_former, schedule.id, decide.once_of(schedule))
     now_s = service.now_ms() // 1000
     if sent.from_ is None:
         from_s = now_s if former is None else max(now_s, former.decided_upto_s)
@@ -75,10 +75,13 @@ def _sent(body: bytes) -> _Sent:
     return sent
 
 
-def _former(db: sqlite3.Connection, id: str) -> decide.Former | None:
+def _former(db: sqlite3.Connection, id: str, once_s: int | None) -> decide.Former | None:
     try:
         view = views.schedule(db, id)
     except NotFound:
         return None
-    schedule = Schedule(**{name: getattr(view, name) for name in Schedule.__struct_fields__})
-    return decide.Former(schedule, view.resolved, view.version, queries.launched_upto_s(db, id))
+    is_taken = once_s is not None and (
+        queries.has_launch(db, id, once_s) or once_s <= queries.forgotten_upto_s(db, id)
+    )
+    upto_s = queries.launched_upto_s(db, id)
+    return decide.Former(views.definition(view), view.resolved, view.version, upto_s, is_taken)

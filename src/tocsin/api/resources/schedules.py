@@ -72,7 +72,7 @@ async def list_schedules(
 async def create_schedule(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> Response[Any]:
     """Never replaces one: an id that is taken by another definition is a conflict. Sending the same one again is
     safe."""
-    schedule = bodies.schedule_of(await bodies.read(request))
+    schedule = await bodies.taken(request, bodies.schedule_of)
     try:
         version = await service.propose(caller, PutSchedule(schedule, expect=0))
     except AlreadyExists:
@@ -127,7 +127,7 @@ async def put_schedule(
     """The whole definition; what is left out gets its default. The same definition again changes nothing and
     makes no version. `id` may be left out of the body."""
     demanded = Conditions.of(if_match, if_none_match)
-    schedule = bodies.schedule_of(await bodies.read(request), unquote(id))
+    schedule = await bodies.taken(request, bodies.schedule_of, unquote(id))
 
     def command(present: ScheduleView | None) -> PutSchedule:
         return PutSchedule(schedule, expect=conditions.expected(present))
@@ -167,11 +167,13 @@ async def patch_schedule(
     whatever version is the newest."""
     demanded = Conditions.of(if_match, if_none_match)
     id = unquote(id)
-    changes = bodies.patch_of(await bodies.read(request), id)
+    body = await bodies.read(request)
+    changes = await bodies.aside(len(body), bodies.patch_of, body, id)
 
-    def command(present: ScheduleView | None) -> PutSchedule:
+    async def command(present: ScheduleView | None) -> PutSchedule:
         newest = conditions.existing(present, id)
-        return PutSchedule(bodies.patched(views.definition(newest), changes), expect=newest.version)
+        patched = await bodies.aside(len(body), bodies.patched, views.definition(newest), changes)
+        return PutSchedule(patched, expect=newest.version)
 
     _, version = await conditions.write(service, caller, id, demanded, command)
     return await conditions.written(service, id, version)

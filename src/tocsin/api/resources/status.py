@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from tocsin import __version__
 from tocsin.api import problems
 from tocsin.api.description.about import about
+from tocsin.api.door.access import WhoAsks
 from tocsin.api.problems import HttpRefusal
 from tocsin.api.resources import health
 from tocsin.api.service import Given, Service
@@ -25,9 +26,9 @@ _tzdata = cache(tzdata_version)
     operation_id="status",
     opt=about("service", "How it is doing", answers={200: ("In numbers and in sentences.", StatusView)}),
 )
-async def status(service: Given) -> StatusView:
+async def status(service: Given, caller: WhoAsks) -> StatusView:
     """What it holds, what is open, what comes next, and what somebody should look at."""
-    found = await health.look(service)
+    found = await health.look(service, caller.prefixes)
     counts, replica, meta = found.counts, service.replica, service.replica.meta
     newest = replica.snapshotter.newest
     return StatusView(

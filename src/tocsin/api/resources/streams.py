@@ -23,6 +23,7 @@ from litestar.types import Receive, Scope, Send
 from tocsin.api.problems import HttpRefusal
 from tocsin.errors import Gap
 from tocsin.model.event import Event, Place
+from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
 from tocsin.state import events
 from tocsin.state.events import Opened
@@ -30,6 +31,7 @@ from tocsin.state.events import Opened
 log = structlog.get_logger()
 
 STREAMS_MAX = 100
+STREAMS_OF_ONE_MAX = 20
 PORTION = 500
 """So many events are looked up, kept and sent at a time."""
 _PORTIONS_KEPT = 16
@@ -49,14 +51,22 @@ class Streams:
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._readers: set[object] = set()
+        self._readers: dict[object, str] = {}
+        """Each with the id of its token."""
         self._all_left = asyncio.Event()
         self.ending = asyncio.Event()
         self._entries: OrderedDict[int, Opened] = OrderedDict()
         self._portions: OrderedDict[Place, asyncio.Task[Portion]] = OrderedDict()
 
-    def check_room(self) -> None:
-        """Raise if there are so many readers that one more is refused."""
+    def check_room(self, caller: Caller) -> None:
+        """Raise if there are so many readers that one more is refused, of all or of one token."""
+        of_token = sum(token == caller.token for token in self._readers.values())
+        if caller.token and of_token >= STREAMS_OF_ONE_MAX:
+            raise HttpRefusal(
+                503,
+                f"{STREAMS_OF_ONE_MAX} streams of events are open for the token {caller.name!r}",
+                hint="close one, or use another token",
+            )
         if len(self._readers) >= STREAMS_MAX:
             raise HttpRefusal(
                 503,
@@ -64,11 +74,11 @@ class Streams:
                 hint="close one, or try again later",
             )
 
-    def came(self, reader: object) -> None:
-        self._readers.add(reader)
+    def came(self, reader: object, token: str) -> None:
+        self._readers[reader] = token
 
     def left(self, reader: object) -> None:
-        self._readers.discard(reader)
+        self._readers.pop(reader, None)
         if not self._readers:
             self._all_left.set()
 
@@ -129,13 +139,14 @@ def frame_of(event: Event, name: str = "") -> bytes:
 class EventStream(ASGIResponse):
     """Sends frames until there are no more, the reader goes away, or the service stops."""
 
-    def __init__(self, streams: Streams, frames: AsyncGenerator[bytes, None]) -> None:
+    def __init__(self, streams: Streams, token: str, frames: AsyncGenerator[bytes, None]) -> None:
         super().__init__(media_type="text/event-stream")
         self._streams = streams
+        self._token = token
         self._frames = frames
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._streams.came(self)
+        self._streams.came(self, self._token)
         try:
             async with contextlib.aclosing(self._frames):
                 await self._serve(receive, send)

@@ -11,10 +11,10 @@ from litestar.params import FromPath
 
 from tocsin.api import bodies
 from tocsin.api.description.about import about
-from tocsin.api.door.access import WhoAsks, new_token
+from tocsin.api.door.access import WhoAsks, is_admin, new_token
 from tocsin.api.service import Given
 from tocsin.cron import parse_duration
-from tocsin.errors import NotFound
+from tocsin.errors import NotFound, Refused
 from tocsin.model.command import CreateToken, RevokeToken
 from tocsin.model.request import TokenRequest
 from tocsin.model.token import CallerView, NewTokenView, TokenList, check_token
@@ -46,7 +46,7 @@ async def list_tokens(service: Given) -> TokenList:
 )
 async def create_token(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> NewTokenView:
     """A new token. Its text is in the answer and nowhere else: only a hash of it is kept."""
-    wish = bodies.json_of(await bodies.read(request), TokenRequest)
+    wish = await bodies.taken(request, bodies.json_of, TokenRequest)
     check_token(wish.name, wish.scopes, wish.prefixes)
     expires_ms = None
     if wish.expires_in is not None:
@@ -66,12 +66,22 @@ async def create_token(request: Request[Any, Any, Any], service: Given, caller: 
         "tokens",
         "Revoke a token",
         answers={204: ("It is not valid any more.",)},
-        refusals={404: "There is no such token."},
+        refusals={404: "There is no such token.", 409: "It is the last that can make others."},
     ),
 )
 async def revoke_token(service: Given, caller: WhoAsks, token: FromPath[str]) -> None:
-    """By name or id. It is not valid any more when this returns."""
-    await service.propose(caller, RevokeToken(unquote(token)))
+    """By id or name. It is not valid any more when this returns. Where tokens are needed the last one that can make
+    others is not revoked: nobody could get in."""
+    given = unquote(token)
+    if service.doorkeeper.tokens_needed:
+        held = await service.replica.read(tokens.held)
+        admins = [each for each in held.values() if is_admin(each, service.now_ms())]
+        if len(admins) == 1 and given in (admins[0].id, admins[0].name):
+            raise Refused(
+                f"{given!r} is the last admin token, and without one nobody could make another",
+                hint="create another admin token first",
+            )
+    await service.propose(caller, RevokeToken(given))
 
 
 @get(

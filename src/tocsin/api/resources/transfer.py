@@ -21,6 +21,7 @@ from litestar.response.streaming import ASGIStreamingResponse
 from litestar.types import Receive, Send
 
 from tocsin.api import bodies
+from tocsin.api.conditions import newest
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
 from tocsin.api.problems import of_error
@@ -46,11 +47,13 @@ from tocsin.state import views
 
 LINE_BYTES_MAX = 4 * SCHEDULE_BYTES_MAX
 LINES_AT_ONCE = 500
+LINES_A_TURN = 4_000
 BYTES_AT_ONCE = 512 * 1024
 PAGE = 1000
 _PROGRESS_EVERY_S = 1.0
 _encode = msgspec.json.Encoder().encode_lines
 Mode = Literal["create", "put"]
+Past = Literal["skip", "launch"]
 
 
 @get(
@@ -78,7 +81,7 @@ async def export_schedules(
         "target": one_of(target, KINDS, "target"),
         "within": caller.prefixes,
     }
-    return Stream(_exported(service, wanted), media_type=MEDIA_TYPE)
+    return Stream(_exported(service, caller, wanted), media_type=MEDIA_TYPE)
 
 
 @post(
@@ -113,18 +116,26 @@ async def import_schedules(
     check: Annotated[
         Literal["true", "false"], QueryParameter(description="`true`: only check the lines, write nothing.")
     ] = "false",
+    past: Annotated[
+        Past,
+        QueryParameter(
+            description="A moment (`@at`) that has passed: `skip` takes it for launched elsewhere, `launch` leaves "
+            "it to the schedule's `missed`."
+        ),
+    ] = "skip",
 ) -> ASGIStreamingResponse:
     """Schedules, a line of JSON each. The answer tells of each line that is refused, of progress, and sums up."""
-    work = _Import(service, caller, mode, check == "true")
+    work = _Import(service, caller, mode, check == "true", past == "skip")
     return _BothWays(iterator=work.carry_out(request), media_type=MEDIA_TYPE, status_code=200)
 
 
 HANDLERS = (export_schedules, import_schedules)
 
 
-async def _exported(service: Service, wanted: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _exported(service: Service, caller: Caller, wanted: dict[str, Any]) -> AsyncIterator[bytes]:
     cursor = ""
     while True:
+        await service.doorkeeper.check_still_valid(caller)
         page = await service.replica.read(_lines, wanted, cursor)
         if page[0]:
             yield page[0]
@@ -172,11 +183,12 @@ class _Line(NamedTuple):
 class _Import:
     """One import on its way."""
 
-    def __init__(self, service: Service, caller: Caller, mode: Mode, only_check: bool) -> None:
+    def __init__(self, service: Service, caller: Caller, mode: Mode, only_check: bool, skip_past: bool) -> None:
         self._service = service
         self._caller = caller
         self._mode = mode
         self._only_check = only_check
+        self._skip_past = skip_past
         self._counts: Counter[str] = Counter()
         self._read = 0
 
@@ -221,10 +233,12 @@ class _Import:
                 self._service.check(self._caller, found)
                 return "good"
             expect = 0 if self._mode == "create" else None
-            put = await self._service.propose(self._caller, PutSchedule(found, expect=expect))
+            command = PutSchedule(found, expect=expect, skip_past=self._skip_past)
+            put = await self._service.propose(self._caller, command)
         except AlreadyExists as taken:
-            present = await self._service.replica.read(views.schedule, found.id)
-            return "unchanged" if is_same(views.definition(present), found) else taken
+            present = await self._service.replica.read(newest, found.id)
+            is_known = present is not None and is_same(views.definition(present), found)
+            return "unchanged" if is_known else taken
         except TocsinError as refused:
             return refused
         return str(put.act)
@@ -257,6 +271,8 @@ async def _portions(request: Request[Any, Any, Any]) -> AsyncIterator[list[_Line
         *whole, rest = (rest + chunk).split(b"\n")
         for text in whole:
             number += 1
+            if number % LINES_A_TURN == 0:
+                await asyncio.sleep(0)  # a million blank lines are work too
             if text.strip():
                 portion.append(_Line(number, text))
                 size += len(text)

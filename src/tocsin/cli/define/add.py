@@ -22,7 +22,7 @@ def add(
     id: Id,
     cron: Annotated[str, typer.Argument(metavar="CRON", help="When, in quotes.", show_default=False)],
     argv: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="The command and its words.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="The command and its words.")
     ] = None,
     tz: Annotated[str, typer.Option("--tz", help="Time zone, such as Europe/Berlin.")] = "UTC",
     label: Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="Several.")] = None,

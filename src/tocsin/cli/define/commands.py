@@ -11,6 +11,7 @@ from tocsin.cli.complete import schedule_ids
 
 if TYPE_CHECKING:
     from tocsin.cli.define.documents import Document
+    from tocsin.cli.define.prune import Surplus
 
 Files = Annotated[
     list[str],
@@ -31,13 +32,18 @@ def apply(
         list[str] | None, typer.Option("--label", metavar="K=V", help="What --prune looks after. Several.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before removing.")] = False,
+    prune_all: Annotated[
+        bool, typer.Option("--prune-all", help="Do not ask either if all or most would be removed.")
+    ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Create or update schedules from YAML, JSON or TOML files.
 
     Every document is checked before the first one is sent. What was paused stays paused, unless a document says
-    enabled: true. Nothing is removed when anything was refused.
+    enabled: true. --prune asks before anything is changed, and removes nothing when anything was refused.
+    With it a file that cannot be read, or has no schedule in it, is a mistake; and to remove all that carries the
+    label, or more than half of ten and more, takes an answer of its own, or --prune-all.
 
     --diff ends with 0 if nothing would change, 4 if something would, 1 if something was refused.
 
@@ -48,13 +54,18 @@ def apply(
 
     labels = pruning.pruned_labels(prune, label)
     if prune and not diff:
-        pruning.check_can_ask(yes)
-    documents = read_documents(file)
+        pruning.check_can_ask(yes or prune_all)
+    pruning.check_prune_all(prune, prune_all)
+    documents = read_documents(file, prune=prune)
     pruning.check_labelled(documents, labels)
     if diff:
         _show_differences(documents, labels, days, url, as_json)
     else:
-        _apply(documents, labels, yes, url, as_json)
+        found = ask(url, lambda client: pruning.surplus(client, documents, labels)) if labels else None
+        if found is not None and not pruning.agreed(found, yes=yes, prune_all=prune_all):
+            say("nothing was changed and nothing was removed")
+            raise typer.Exit(REFUSED)
+        _apply(documents, found, url, as_json)
 
 
 def rm(
@@ -77,26 +88,18 @@ def rm(
         raise typer.Exit(REFUSED)
 
 
-def _apply(
-    documents: list[Document], labels: dict[str, str], yes: bool, url: str | None, as_json: bool
-) -> None:
+def _apply(documents: list[Document], found: Surplus | None, url: str | None, as_json: bool) -> None:
     from tocsin.cli.define.apply import apply_all
-    from tocsin.cli.define.prune import agreed, remove_all, surplus
+    from tocsin.cli.define.prune import remove_all
 
     is_well = ask(url, lambda client: apply_all(client, documents, as_json))
     if not is_well:
-        if labels:
+        if found is not None:
             say("nothing was removed, because not everything could be applied")
         raise typer.Exit(REFUSED)
-    if not labels:
-        return
-    found = ask(url, lambda client: surplus(client, documents, labels))
-    if found and not yes and not agreed(found):
-        say("nothing was removed")
-        raise typer.Exit(REFUSED)
     # Whoever edits one of them meanwhile still wants it.
-    versions = {view.id: view.version for view in found}
-    if not ask(url, lambda client: remove_all(client, versions, as_json)):
+    versions = {view.id: view.version for view in (found.views if found else [])}
+    if versions and not ask(url, lambda client: remove_all(client, versions, as_json)):
         raise typer.Exit(REFUSED)
 
 

@@ -59,7 +59,10 @@ async def differences(
     if labels and found["refused"]:
         say("nothing would be removed, because not everything could be applied")
     elif labels:
-        for gone in await surplus(client, documents, labels):
+        surplus_found = await surplus(client, documents, labels)
+        if surplus_found.is_drastic:
+            say(f"this would remove {surplus_found}: --prune asks for --prune-all then")
+        for gone in surplus_found.views:
             found["removed"] += 1
             if as_json:
                 print_json({"schedule": gone.id, "change": "removed"})

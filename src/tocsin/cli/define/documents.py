@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from tocsin.cli.command import Mistakes
-from tocsin.cli.define.reading import load_all, load_toml
+from tocsin.cli.command import Mistakes, say
+from tocsin.cli.define.files import Findings, files_of
+from tocsin.cli.define.reading import load_all, load_json, load_toml
 from tocsin.errors import InvalidInput, TocsinError
 from tocsin.model.schedule import Schedule, ScheduleView, convert
 
-_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _LISTS = ("schedules", "items")
 """What a document may call its list of schedules; ``items`` is what the API calls it."""
 _READ_ONLY = frozenset(ScheduleView.__struct_fields__) - frozenset(Schedule.__struct_fields__)
@@ -34,12 +34,19 @@ class Document(NamedTuple):
     """False: whether it is paused is left to those who operate it."""
 
 
-def read_documents(sources: list[str]) -> list[Document]:
-    """All schedules of all sources, or ``Mistakes`` with everything that is wrong with them."""
+def read_documents(sources: list[str], *, prune: bool = False) -> list[Document]:
+    """All schedules of all sources, or ``Mistakes`` with everything that is wrong with them.
+
+    ``prune``: what is not found will be removed, so that to find nothing in a file is a mistake too.
+    """
     documents: list[Document] = []
-    mistakes: list[TocsinError] = []
-    for name, text in _texts(sources, mistakes):
-        for where, value in _values(name, text):
+    findings = Findings(strict=prune)
+    mistakes = findings.mistakes
+    for name, text in _texts(sources, findings):
+        values = list(_values(name, text))
+        if not values:
+            findings.passed_over(name, "there is no schedule in it")
+        for where, value in values:
             _add(where, value, documents, mistakes)
     mistakes += _repeated(documents)
     if mistakes:
@@ -51,40 +58,32 @@ def read_documents(sources: list[str]) -> list[Document]:
             value=", ".join(sources),
             allowed="YAML, JSON or TOML",
         )
+    for remark in findings.remarks:
+        say(f"note: {remark}")
     return documents
 
 
-def _texts(sources: list[str], mistakes: list[TocsinError]) -> Iterator[tuple[str, str]]:
+def _texts(sources: list[str], findings: Findings) -> Iterator[tuple[str, str]]:
     for source in sources:
         try:
             if source == "-":
                 yield "(stdin)", sys.stdin.read()
                 continue
-            paths = _files(Path(source))
+            paths = files_of(Path(source), findings)
         except (OSError, UnicodeDecodeError) as wrong:
-            mistakes.append(_unreadable(source, wrong))
+            findings.unreadable(source, wrong)
             continue
         for path in paths:
             try:
                 yield str(path), path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as wrong:
-                mistakes.append(_unreadable(str(path), wrong))
-
-
-def _unreadable(name: str, wrong: OSError | UnicodeDecodeError) -> InvalidInput:
-    reason = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
-    return InvalidInput(f"{name}: {reason}", field="file", value=name)
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+                findings.unreadable(str(path), wrong)
 
 
 def _values(name: str, text: str) -> Iterator[tuple[str, object]]:
     """The schedules of a file, each with its place; in the place of what cannot be read, the reason."""
-    loaded = load_toml(name, text) if name.endswith(".toml") else load_all(name, text)
+    load = {".toml": load_toml, ".json": load_json}.get(Path(name).suffix, load_all)
+    loaded = load(name, text)
     for number, document in enumerate(loaded, 1):
         where = name if len(loaded) == 1 else f"{name}, document {number}"
         document = _listed(where, document)

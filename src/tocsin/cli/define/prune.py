@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -16,6 +16,37 @@ if TYPE_CHECKING:
     from tocsin.cli.define.documents import Document
     from tocsin.client import Client
     from tocsin.model.schedule import ScheduleView
+
+
+_MANY = 10
+"""From so many on, to lose more than half of them looks like an accident."""
+
+
+class Surplus(NamedTuple):
+    """What would be removed, and of how many that carry the same labels."""
+
+    views: list[ScheduleView]
+    carrying: int
+    labels: Mapping[str, str]
+
+    @property
+    def is_drastic(self) -> bool:
+        """So much that a wrong path or a half checkout is likelier than a wish."""
+        count = len(self.views)
+        return count > 0 and (
+            count == self.carrying or (self.carrying >= _MANY and 2 * count > self.carrying)
+        )
+
+    def __str__(self) -> str:
+        count, carrying = len(self.views), self.carrying
+        labels = ", ".join(f"{key}={value}" for key, value in self.labels.items())
+        if not self.is_drastic:
+            return "this schedule" if count == 1 else f"these {count} schedules"
+        if count < carrying:
+            return f"{count} of the {carrying} schedules that carry {labels}, MORE THAN HALF of them"
+        if count == 1:
+            return f"THE ONLY SCHEDULE that carries {labels}"
+        return f"ALL {count} schedules that carry {labels}"
 
 
 def pruned_labels(prune: bool, label: list[str] | None) -> dict[str, str]:
@@ -58,7 +89,17 @@ def check_labelled(documents: list[Document], labels: Mapping[str, str]) -> None
         raise Mistakes(mistakes)
 
 
-def check_can_ask(yes: bool) -> None:
+def check_prune_all(prune: bool, prune_all: bool) -> None:
+    if prune_all and not prune:
+        raise InvalidInput(
+            "it says how much --prune may remove, and means nothing without it",
+            field="--prune-all",
+            value="",
+            allowed="together with --prune",
+        )
+
+
+def check_can_ask(yes: bool, hint: str = "see what it would remove with --diff --prune") -> None:
     """Before anything is sent: who cannot be asked must have said yes."""
     if not yes and not sys.stdin.isatty():
         raise InvalidInput(
@@ -66,23 +107,33 @@ def check_can_ask(yes: bool) -> None:
             field="--prune",
             value="",
             allowed="--prune --yes where there is no terminal",
-            hint="see what it would remove with --diff --prune",
+            hint=hint,
         )
 
 
-async def surplus(client: Client, documents: list[Document], labels: Mapping[str, str]) -> list[ScheduleView]:
+async def surplus(client: Client, documents: list[Document], labels: Mapping[str, str]) -> Surplus:
     """What carries the labels in the service but is in no document."""
     kept = {document.schedule.id for document in documents}
-    return [view async for view in client.schedules(labels=labels) if view.id not in kept]
+    carrying = [view async for view in client.schedules(labels=labels)]
+    return Surplus([view for view in carrying if view.id not in kept], len(carrying), labels)
 
 
-def agreed(views: list[ScheduleView]) -> bool:
-    """Ask the person at the terminal."""
-    say("these are in no file:")
-    for view in views:
+def agreed(found: Surplus, *, yes: bool, prune_all: bool, where: str = "in no file") -> bool:
+    """May they be removed? A yes that was said ahead of time did not foresee that nearly nothing would be left."""
+    if not found.views or prune_all or (yes and not found.is_drastic):
+        return True
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            f"this would remove {found}",
+            field="--prune",
+            value="",
+            allowed="--prune --prune-all, if that is meant",
+            hint="is the path right, and is all of it there?",
+        )
+    say(f"these are {where}:")
+    for view in found.views:
         say(f"  - {view.id}")
-    noun = "this schedule" if len(views) == 1 else f"these {len(views)} schedules"
-    return typer.confirm(f"Remove {noun}?", err=True)
+    return typer.confirm(f"Remove {found}?", err=True)
 
 
 async def remove_all(client: Client, expected: Mapping[str, int | None], as_json: bool) -> bool:

@@ -1,4 +1,4 @@
-"""YAML and TOML, read strictly: a key that stands twice in a mapping is a mistake, not a riddle."""
+"""YAML, JSON and TOML, read strictly: a key that stands twice in a mapping is a mistake, not a riddle."""
 
 from __future__ import annotations
 
@@ -39,6 +39,48 @@ def load_toml(name: str, text: str) -> list[object]:
         return [tomllib.loads(text)]
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as wrong:
         return [InvalidInput(f"{name}: {wrong}", field="file", value=name, allowed="TOML")]
+
+
+def load_json(name: str, text: str) -> list[object]:
+    """The one document of a file, or the reason why there is none. As YAML a stray comma would pass unseen."""
+    import json
+
+    try:
+        return [json.loads(text, object_pairs_hook=_each_key_once)] if text.strip() else []
+    except json.JSONDecodeError as wrong:
+        place = f"line {wrong.lineno}, column {wrong.colno}"
+        complaint = f"{name}, {place}: {wrong.msg[:1].lower()}{wrong.msg[1:]}"
+        return [InvalidInput(complaint, field="file", value=name, allowed="JSON")]
+    except _Twice as wrong:
+        return [_twice_in_json(name, text, wrong.key)]
+    except (RecursionError, ValueError) as wrong:
+        return [InvalidInput(f"{name}: {wrong}", field="file", value=name, allowed="JSON")]
+
+
+class _Twice(ValueError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Twice(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+def _twice_in_json(name: str, text: str, key: str) -> InvalidInput:
+    """Where it stands twice is what reading it as YAML tells, which JSON mostly is."""
+    told = [found for found in load_all(name, text) if isinstance(found, InvalidInput)]
+    plain = InvalidInput(
+        f"{name}: the key {key!r} stands twice in one object",
+        field="file",
+        value=key,
+        allowed="each key once",
+    )
+    return next((found for found in told if "already" in found.message), plain)
 
 
 def _understood(loader: Any, name: str, node: yaml.Node) -> object:

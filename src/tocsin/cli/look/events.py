@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.command import Json, Url, a_person_looks, ask, encoded, say
+from tocsin.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +50,7 @@ def events(
 ) -> None:
     """Tell what happened, as far back as the journal goes; with --follow, what happens from now on.
 
-    Each event has an id; --since goes on exactly behind it.
+    Each line ends with the id of its event; --since goes on exactly behind it.
 
     Example: tocsin events --follow --kind launch.failed,launch.in_doubt
     """
@@ -65,6 +66,9 @@ def events(
 
     try:
         ask(url, whole)
+    except InvalidInput as wrong:
+        wrong.field = "--since" if wrong.field == "Last-Event-ID" else wrong.field
+        raise
     except KeyboardInterrupt:
         if not follow:
             raise
@@ -89,15 +93,18 @@ def _teller() -> Callable[[Event], None]:
         if not _told_gap(event):
             at, kind, rest = _parts(event)
             style = _COLORS.get(event.kind.partition(".")[2], "")
-            console.print(Text.assemble((at, "dim"), "  ", (f"{kind:<{_KIND_WIDTH}}", style), "  ", rest))
+            told = ((at, "dim"), "  ", (f"{kind:<{_KIND_WIDTH}}", style), "  ", rest, "  ", (event.id, "dim"))
+            console.print(Text.assemble(*told))
 
     return tell
 
 
 def _tell_plain(event: Event) -> None:
+    from tocsin.cli.present import printable
+
     if not _told_gap(event):
         at, kind, rest = _parts(event)
-        print(f"{at}  {kind:<{_KIND_WIDTH}}  {rest}".rstrip(), flush=True)
+        print(f"{at}  {kind:<{_KIND_WIDTH}}  {rest}  {printable(event.id)}", flush=True)
 
 
 def _told_gap(event: Event) -> bool:

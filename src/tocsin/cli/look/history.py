@@ -19,7 +19,7 @@ _PAGE = 1000
 def history(
     id: Annotated[
         str,
-        typer.Argument(metavar="[ID]", help="Only about this schedule.", autocompletion=schedule_ids),
+        typer.Argument(metavar="ID", help="Only about this schedule.", autocompletion=schedule_ids),
     ] = "",
     actor: Annotated[str, typer.Option("--actor", metavar="NAME", help="Only what they did.")] = "",
     limit: Limit = 20,

@@ -23,7 +23,7 @@ _LATE_MS = 1000
 
 def launches(
     id: Annotated[
-        str, typer.Argument(metavar="[ID]", help="Only of this schedule.", autocompletion=schedule_ids)
+        str, typer.Argument(metavar="ID", help="Only of this schedule.", autocompletion=schedule_ids)
     ] = "",
     schedule: Annotated[str, typer.Option("--schedule", metavar="ID", help="The same.")] = "",
     state: Annotated[list[str] | None, typer.Option("--state", help="Only these, several or a,b.")] = None,

@@ -61,11 +61,10 @@ def print_output(found: OutputView) -> None:
 
 
 def write_output(found: OutputView) -> None:
-    """What it printed goes to stdout as it is; what we have to say about it goes to stderr."""
+    """To stdout as it is; but a gap stands there too, so that no file ever looks whole that is not."""
     sys.stdout.write(found.head)
     if found.dropped:
-        sys.stdout.flush()
-        say(f"[... {found.dropped} bytes were not kept ...]")
+        sys.stdout.write(f"\n[... {found.dropped} bytes were not kept ...]\n")
     sys.stdout.write(found.tail)
     sys.stdout.flush()
 

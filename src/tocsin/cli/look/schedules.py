@@ -28,7 +28,7 @@ class _Wanted(NamedTuple):
 
 def list_schedules(
     prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="Ids that begin so.", autocompletion=schedule_ids)
+        str, typer.Argument(metavar="PREFIX", help="Ids that begin so.", autocompletion=schedule_ids)
     ] = "",
     label: Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="Several.")] = None,
     enabled: Annotated[bool | None, typer.Option("--enabled/--paused", help="Only those.")] = None,
@@ -49,7 +49,7 @@ def list_schedules(
         print_json(page)
         return
     if not page.items:
-        say("no schedules; add one: tocsin add hello '* * * * *' --shell 'echo hello'")
+        say(_none(wanted))
         return
     _show_all(page.items)
     tell_of_more(page.cursor)
@@ -97,6 +97,15 @@ async def _schedules(client: Client, wanted: _Wanted, limit: int) -> SchedulePag
             return SchedulePage(items, cursor)
 
 
+def _none(wanted: _Wanted) -> str:
+    """Nothing there, or nothing like that?"""
+    if wanted == _Wanted("", {}, None, None):
+        return "no schedules; add one: tocsin add hello '* * * * *' --shell 'echo hello'"
+    if wanted == _Wanted(wanted.prefix, {}, None, None):
+        return f"no id begins with {wanted.prefix!r}; 'tocsin list' shows all"
+    return "no schedule is like that; 'tocsin list' shows all"
+
+
 def _show_all(items: list[ScheduleView]) -> None:
     from tocsin.cli.present import Column, is_narrow, moment, short_moment, table, zone_title
 
@@ -130,22 +139,16 @@ def _state(view: ScheduleView) -> str:
 
 def _schedule_facts(view: ScheduleView) -> list[tuple[str, str]]:
     """What was written, then what became of it; what has its default is not worth a line."""
-    import msgspec
-
-    from tocsin.cli.command import encoded
+    from tocsin.cli.fields import fields_of
     from tocsin.cli.present import away, moment
 
-    written = msgspec.to_builtins(view)
-    hidden = ("next", "created_at", "updated_at", "enabled", "note", "payload", "resolved", "version")
-    lines = [
-        (name, value if isinstance(value, str) else encoded(value))
-        for name, value in written.items()
-        if name not in hidden and value not in (None, "", {})
-    ]
+    written = fields_of(view)
+    del written["enabled"]  # below it is told as the state
+    payload = written.pop("payload", "")
     note = f" ({view.note})" if view.note and not view.enabled else ""
     return [
-        *lines,
-        ("payload", "" if view.payload is None else encoded(view.payload)),
+        *written.items(),
+        ("payload", payload),
         ("resolved", view.resolved if view.resolved != view.cron else ""),
         ("state", f"{_state(view)}{note}"),
         ("next", f"{moment(view.next, view.timezone)} {away(view.next)}" if view.next else ""),
@@ -154,16 +157,23 @@ def _schedule_facts(view: ScheduleView) -> list[tuple[str, str]]:
     ]
 
 
+def _length(seconds: float) -> str:
+    from tocsin.cli.present import coarse
+    from tocsin.cron import format_duration
+
+    return format_duration(coarse(round(seconds))) if round(seconds) else "less than 1s"
+
+
 def _status_facts(found: StatusView) -> list[tuple[str, str]]:
     from tocsin.cli.present import away, moment
 
     snapshot = "none yet"
     if found.snapshot_sequence is not None:
-        snapshot = f"at entry {found.snapshot_sequence}, {found.snapshot_age_s} s old"
+        snapshot = f"at entry {found.snapshot_sequence}, {_length(found.snapshot_age_s or 0)} old"
     issues = [("" if place else "issues", issue) for place, issue in enumerate(found.issues)]
     return [
         ("replica", f"{found.replica} (leader: {found.leader}, term {found.term})"),
-        ("version", f"{found.version}, zone data {found.tzdata}, up for {found.uptime_s} s"),
+        ("version", f"{found.version}, zone data {found.tzdata}, up for {_length(found.uptime_s)}"),
         ("journal", f"entry {found.sequence} of {found.incarnation}, digest {found.digest[:16]}"),
         ("schedules", f"{found.schedules} ({found.enabled} enabled)"),
         (

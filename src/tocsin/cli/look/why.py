@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tocsin.cli.command import Id, Json, Url, ask, print_json
-from tocsin.errors import InvalidInput, NotFound
+from tocsin.cli import moments
+from tocsin.cli.command import Command, Id, Json, Url, ask, print_json
+from tocsin.errors import NotFound
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from tocsin.client import Client
     from tocsin.model.answer import WhyView
     from tocsin.model.schedule import ScheduleView
+
+
+class Why(Command):
+    """``-3d`` is a moment here and not an option, as it is behind ``--from``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [moments.spelled_out(word) for word in args])
 
 
 class _Answer(NamedTuple):
@@ -26,15 +33,17 @@ class _Answer(NamedTuple):
 
 def why(
     id: Id,
-    at: Annotated[str, typer.Argument(metavar="[AT]", help="RFC 3339, unix seconds, or HH:MM today.")] = "",
+    at: Annotated[
+        str, typer.Argument(metavar="AT", help=f"The moment, {moments.HELP}.", show_default=False)
+    ] = "",
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Why was it launched at an instant, or why not? By default: its newest launch or occurrence.
 
-    HH:MM is meant in the zone of the schedule.
+    A moment without an offset is meant in the zone of the schedule.
 
-    Example: tocsin why billing/payroll 2026-01-01T02:00:00Z
+    Example: tocsin why billing/payroll '2026-01-01 02:00'
     """
     found, yet_to_come = ask(url, lambda client: _why(client, id, at))
     if as_json:
@@ -50,8 +59,7 @@ def why(
 
 
 async def _why(client: Client, id: str, at: str) -> _Answer:
-    if re.fullmatch(r"[0-2]?[0-9]:[0-5][0-9](:[0-5][0-9])?", at):
-        at = _today(at, (await client.schedule(id)).timezone)
+    at = await moments.written_moment(client, at, field="at", schedule=id, whole_seconds=True)
     return _Answer(await client.why(id, at)) if at else await _why_newest(client, id)
 
 
@@ -63,14 +71,26 @@ async def _why_newest(client: Client, id: str) -> _Answer:
     instants = [launch.scheduled_at for launch in page.items]
     try:
         view = await client.schedule(id)
-    except NotFound:
+    except NotFound as gone:
+        instants = instants or await _last_moment(client, id)
         if not instants:
-            raise
+            raise gone from None
     else:
         instants += _last_occurrence(view)
         if not instants:
             return await _why_not_yet(client, view)
     return _Answer(await client.why(id, _written(max(instants))))
+
+
+async def _last_moment(client: Client, id: str) -> list[datetime]:
+    """Of a schedule that was removed: the second after that. That it was removed is then the answer."""
+    from datetime import timedelta
+
+    try:
+        kept = (await client.versions(id)).items
+    except NotFound:
+        return []
+    return [version.until + timedelta(seconds=1) for version in kept[:1] if version.until is not None]
 
 
 async def _why_not_yet(client: Client, view: ScheduleView) -> _Answer:
@@ -103,14 +123,3 @@ def _last_occurrence(view: ScheduleView) -> list[datetime]:
 
 def _written(instant: datetime) -> str:
     return str(int(instant.timestamp()))
-
-
-def _today(clock: str, zone: str) -> str:
-    from datetime import datetime
-    from zoneinfo import ZoneInfo
-
-    hour, minute, second = (*map(int, clock.split(":")), 0)[:3]
-    if hour > 23:
-        raise InvalidInput(f"{clock!r} is no time of day", field="at", value=clock, allowed="00:00 to 23:59")
-    today = datetime.now(ZoneInfo(zone)).replace(hour=hour, minute=minute, second=second, microsecond=0)
-    return today.isoformat()

@@ -10,6 +10,7 @@ import typer
 from tocsin.cli import moments
 from tocsin.cli.asking import check_can_ask, confirm
 from tocsin.cli.command import Id, Json, Url, ask, print_json, say
+from tocsin.errors import InvalidInput
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,6 +54,8 @@ def backfill(
 
     Example: tocsin backfill billing/payroll --from -3d --preview
     """
+    for field, text in (("--from", since), ("--until", until)):
+        moments.check_moment(text, field=field)
     check_can_ask("launch them", yes=yes, preview=preview, as_json=as_json)
     wish, foreseen = ask(url, lambda client: _foresee(client, id, since, until, unrecorded))
     if as_json and preview:
@@ -81,8 +84,21 @@ async def _foresee(
     zone = (await client.schedule(id)).timezone
     begin = moments.parse_moment(since, field="--from", zone=zone)
     end = moments.parse_moment(until, field="--until", zone=zone)
+    if begin >= end:
+        raise _backwards(since, until, begin, zone)
     wish = _Wish(id, moments.written(begin), moments.written(end), unrecorded, zone)
     return wish, await _backfill(client, wish, preview=True)
+
+
+def _backwards(since: str, until: str, begin: datetime, zone: str) -> InvalidInput:
+    """Nobody who gave one moment is told off for the other."""
+    from tocsin.cli.present import moment
+
+    if until == "now":
+        message, allowed = f"{moment(begin, zone)} has not come yet", "a moment that has passed"
+    else:
+        message, allowed = f"it is not before --until {until}", "a moment before it"
+    return InvalidInput(message, field="--from", value=since, allowed=allowed)
 
 
 async def _backfill(client: Client, wish: _Wish, *, preview: bool) -> BackfillView:

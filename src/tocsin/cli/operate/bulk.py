@@ -8,6 +8,7 @@ import typer
 
 from tocsin.cli.asking import check_can_ask, confirm
 from tocsin.cli.command import REFUSED, Command, Json, Url, ask, pairs, print_json, say
+from tocsin.cli.usage import Family
 from tocsin.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ Label = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help=
 Everything = Annotated[bool, typer.Option("--all", help="Every schedule there is.")]
 Preview = Annotated[bool, typer.Option("--preview", help="Only tell which ones it would be.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only what is refused, and the sum.")]
 _VERBS = {"pause": "Pause", "resume": "Resume", "run": "Launch", "delete": "Remove"}
 
 app = typer.Typer(
     help="Do the same to many schedules.",
+    cls=Family,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -37,6 +40,7 @@ class _Choice(NamedTuple):
     selector: Selector
     yes: bool
     preview: bool
+    quiet: bool
     url: str | None
     as_json: bool
 
@@ -49,6 +53,7 @@ def pause(
     note: Annotated[str, typer.Option("--note", help="Why, for whoever finds them paused.")] = "",
     preview: Preview = False,
     yes: Yes = False,
+    quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +61,7 @@ def pause(
 
     Example: tocsin bulk pause --label team=finance --note 'the bank is down'
     """
-    _all("pause", _choice(prefix, label, everything, preview, yes, url, as_json), note)
+    _all("pause", _choice(prefix, label, everything, preview, yes, quiet, url, as_json), note)
 
 
 @app.command(cls=Command)
@@ -66,6 +71,7 @@ def resume(
     everything: Everything = False,
     preview: Preview = False,
     yes: Yes = False,
+    quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -73,7 +79,7 @@ def resume(
 
     Example: tocsin bulk resume --label team=finance
     """
-    _all("resume", _choice(prefix, label, everything, preview, yes, url, as_json))
+    _all("resume", _choice(prefix, label, everything, preview, yes, quiet, url, as_json))
 
 
 @app.command(cls=Command)
@@ -83,6 +89,7 @@ def run(
     everything: Everything = False,
     preview: Preview = False,
     yes: Yes = False,
+    quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -90,7 +97,7 @@ def run(
 
     Example: tocsin bulk run --prefix reports/ --preview
     """
-    _all("run", _choice(prefix, label, everything, preview, yes, url, as_json))
+    _all("run", _choice(prefix, label, everything, preview, yes, quiet, url, as_json))
 
 
 @app.command(cls=Command)
@@ -100,6 +107,7 @@ def rm(
     everything: Everything = False,
     preview: Preview = False,
     yes: Yes = False,
+    quiet: Quiet = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -107,7 +115,7 @@ def rm(
 
     Example: tocsin bulk rm --prefix trial/
     """
-    _all("delete", _choice(prefix, label, everything, preview, yes, url, as_json))
+    _all("delete", _choice(prefix, label, everything, preview, yes, quiet, url, as_json))
 
 
 def _choice(
@@ -116,6 +124,7 @@ def _choice(
     everything: bool,
     preview: bool,
     yes: bool,
+    quiet: bool,
     url: str | None,
     as_json: bool,
 ) -> _Choice:
@@ -130,7 +139,7 @@ def _choice(
             allowed="--prefix and --label for some, --all for all",
         )
     check_can_ask("do this", yes=yes, preview=preview, as_json=as_json)
-    return _Choice(Selector(prefix, labels, everything=everything), yes, preview, url, as_json)
+    return _Choice(Selector(prefix, labels, everything=everything), yes, preview, quiet, url, as_json)
 
 
 def _all(action: Action, choice: _Choice, note: str = "") -> None:
@@ -145,7 +154,7 @@ def _all(action: Action, choice: _Choice, note: str = "") -> None:
         noun = "this schedule" if count == 1 else f"these {count} schedules"
         confirm(f"{_VERBS[action]} {noun}?")
     wish = BulkRequest(action, choice.selector, note)
-    summary = ask(choice.url, lambda client: _do(client, wish, count, choice.as_json))
+    summary = ask(choice.url, lambda client: _do(client, wish, count, choice))
     if choice.as_json:
         print_json(summary)
     else:
@@ -167,7 +176,7 @@ async def _foresee(client: Client, wish: BulkRequest, choice: _Choice) -> int:
         found += 1
         count += line.result != "unchanged"
         if choice.preview:
-            _tell(line, choice.as_json)
+            _tell(line, choice)
         elif line.result != "unchanged" and count <= _SHOWN:
             say(f"  - {line.id}")
     if choice.preview:
@@ -179,7 +188,7 @@ async def _foresee(client: Client, wish: BulkRequest, choice: _Choice) -> int:
     return count
 
 
-async def _do(client: Client, wish: BulkRequest, count: int, as_json: bool) -> Summary:
+async def _do(client: Client, wish: BulkRequest, count: int, choice: _Choice) -> Summary:
     from tocsin.cli.several import progress
     from tocsin.model.lines import BulkLine, Summary
 
@@ -187,7 +196,7 @@ async def _do(client: Client, wish: BulkRequest, count: int, as_json: bool) -> S
     with progress("working", count) as advance:
         async for line in client.bulk(wish):
             if isinstance(line, BulkLine):
-                _tell(line, as_json)
+                _tell(line, choice)
                 if line.result != "unchanged":
                     advance()
             else:
@@ -195,8 +204,10 @@ async def _do(client: Client, wish: BulkRequest, count: int, as_json: bool) -> S
     return summary
 
 
-def _tell(line: BulkLine, as_json: bool) -> None:
-    if as_json:
+def _tell(line: BulkLine, choice: _Choice) -> None:
+    if choice.quiet and line.error is None:
+        return
+    if choice.as_json:
         print_json(line)
     elif line.error is None:
         print(f"{line.id} {_worded(line.result)}")

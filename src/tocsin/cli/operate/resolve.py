@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tocsin.model.answer import LaunchDetail
 
 _ASKED = "What became of it? (succeeded, failed, skipped; relaunch: call it again; empty: leave it)"
+_NOTE_ASKED = "How do you know? (for the record; empty: no note)"
 _LISTED = "'tocsin launches --state in_doubt' lists what is"
 
 
@@ -53,6 +54,8 @@ def resolve(
     if chosen is None:
         say("it is still in doubt")
         return
+    if outcome is None and not note:
+        note = typer.prompt(_NOTE_ASKED, default="", show_default=False, err=True).strip()
     try:
         view = ask(url, lambda client: client.resolve(name, chosen.value, note))
     except Refused as refused:

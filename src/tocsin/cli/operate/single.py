@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,11 +66,18 @@ def run(
 ) -> None:
     """Launch a schedule now, beside its timeline.
 
-    With --wait the exit status is 0 if it succeeded, else 1; how it goes is told on stderr.
+    With --wait the exit status is 0 if it succeeded, else 1; how it goes is told on stderr. Ctrl-C ends the waiting,
+    not the launch.
 
     Example: tocsin run billing/payroll --wait
     """
-    view = ask(url, lambda client: _run(client, id, wait, as_json))
+    begun: list[str] = []
+    try:
+        view = ask(url, lambda client: _run(client, id, wait, as_json, begun.append))
+    except KeyboardInterrupt:
+        for name in begun:
+            say(f"{name} goes on: 'tocsin output {name} --follow' shows how, 'tocsin cancel {name}' stops it")
+        raise
     if as_json:
         print_json(view)
     elif not wait:
@@ -95,8 +103,11 @@ def cancel(
         print(f"{view.name} {view.state if view.state in _ENDED else 'is being stopped'}")
 
 
-async def _run(client: Client, id: str, wait: bool, as_json: bool) -> LaunchDetail:
+async def _run(
+    client: Client, id: str, wait: bool, as_json: bool, has_begun: Callable[[str], None]
+) -> LaunchDetail:
     started = await client.run(id)
+    has_begun(started.name)
     tells = wait and not as_json
     if tells:
         say(started.name)

@@ -24,9 +24,10 @@ def requested(context: Context, change: c.BackfillRequested) -> object:
     taken = 0
     for instant_s in change.instants_s:
         revived = db.execute(
-            f"UPDATE launch SET state = {LaunchState.QUEUED:d}, version = ?, asked_ms = ?, ended_ms = NULL, reason = ? "
+            f"UPDATE launch SET state = {LaunchState.QUEUED:d}, version = ?, asked_ms = ?, ended_ms = NULL, "
+            "cancel = NULL, reason = ? "
             f"WHERE sid = ? AND instant_s = ? AND kind = {LaunchKind.SCHEDULED:d} "
-            f"AND state = {LaunchState.SKIPPED:d}",
+            f"AND (state = {LaunchState.SKIPPED:d} OR (state = {LaunchState.CANCELLED:d} AND started_ms IS NULL))",
             (version, entry.time_ms, _WAITS, sid, instant_s),
         ).rowcount
         taken += revived or _inserted(context, sid, version, instant_s)

@@ -202,22 +202,39 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
     ended_ms, exit_code, reason = db.execute(
         "SELECT ended_ms, exit_code, reason FROM launch WHERE lid = ?", (lid,)
     ).fetchone()
+    if change.state is None and _stands_in_the_way(context, lid):
+        return Refused(
+            "another launch of this schedule is open and its overlap policy is 'forbid'",
+            hint="wait for it, or cancel it",
+        )
+    _keep_attempt(context, lid, attempt, ended_ms, exit_code, f"in doubt: {reason or 'no answer'}")
     if change.state is None:
-        _keep_attempt(context, lid, attempt, ended_ms, exit_code, reason or "in doubt")
         db.execute(
             f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, term = ?, attempt_ms = ?, "
             "accepted_ms = NULL, ended_ms = NULL, cancel = NULL, reason = NULL WHERE lid = ?",
             (entry.term, entry.time_ms, lid),
         )
     else:
-        told = (
-            f"resolved by hand; it was in doubt: {reason}" if not change.note else f"resolved: {change.note}"
+        told = f"resolved: {change.note}" if change.note else "resolved by hand"
+        db.execute(
+            "UPDATE launch SET state = ?, ended_ms = ?, reason = ? WHERE lid = ?",
+            (change.state, entry.time_ms, told, lid),
         )
-        db.execute("UPDATE launch SET state = ?, reason = ? WHERE lid = ?", (change.state, told, lid))
     outcome = "launched again" if change.state is None else LaunchState(change.state).name.lower()
     note = f"{outcome}: {change.note}" if change.note else outcome
     context.record("resolved", change.schedule, change.actor, lid=lid, note=note)
     return lid
+
+
+def _stands_in_the_way(context: Context, lid: int) -> bool:
+    """Is there an open launch beside this one that its schedule forbids?"""
+    found = context.db.execute(
+        "SELECT l.sid, s.rule FROM launch l JOIN schedule s ON s.sid = l.sid WHERE l.lid = ?", (lid,)
+    ).fetchone()
+    if found is None or decode_rule(found[1]).overlap is not Overlap.FORBID:
+        return False
+    beside = f"SELECT 1 FROM launch WHERE sid = ? AND {_OPEN} AND {_IN_THE_WAY}"
+    return context.db.execute(beside, (found[0],)).fetchone() is not None
 
 
 def _named(context: Context, change: c.CancelRequested | c.LaunchResolved) -> tuple[int, int, int] | Refused:

@@ -18,6 +18,8 @@ from tocsin.model.rule import Missed, decode_rule, encode_rule
 from tocsin.model.schedule import Schedule, is_same
 from tocsin.state.apply.context import Context
 
+VERSIONS_KEPT = 200
+"""Former versions of one schedule, beside those that launches refer to."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Schedule).decode
 
@@ -77,7 +79,7 @@ def deleted(context: Context, change: c.ScheduleDeleted) -> object:
 
 
 def switched(context: Context, change: c.ScheduleSwitched) -> object:
-    """Pause or resume. Doing what is already so changes nothing, and makes no version."""
+    """Pause or resume. Doing what is already so makes no version; a newer note on a pause is kept."""
     present = _present(context, change.id)
     if present is None:
         return NotFound(f"there is no schedule {change.id!r}", hint="'tocsin list' shows all")
@@ -85,6 +87,9 @@ def switched(context: Context, change: c.ScheduleSwitched) -> object:
     if refusal is not None:
         return refusal
     if bool(present.enabled) == change.enabled:
+        if change.note and change.note != present.note and not change.enabled:
+            context.db.execute("UPDATE schedule SET note = ? WHERE sid = ?", (change.note, present.sid))
+            context.record("paused", change.id, change.actor, version=present.version, note=change.note)
         return present.version
     _account_for_overdue(context, present, "the schedule was paused before it could be launched")
     act = "resumed" if change.enabled else "paused"
@@ -119,6 +124,12 @@ def _create(context: Context, change: c.SchedulePut) -> Put:
         meta.next_sid += 1
     else:
         sid, version = former[0], former[1] + 1
+        db.execute(
+            f"UPDATE launch SET state = {LaunchState.SKIPPED:d}, ended_ms = ?, "
+            "reason = 'the schedule was deleted while this launch waited' "
+            f"WHERE sid = ? AND state = {LaunchState.QUEUED:d}",
+            (entry.time_ms, sid),
+        )
     schedule = change.schedule
     db.execute(
         "INSERT INTO schedule VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)",
@@ -140,7 +151,7 @@ def _create(context: Context, change: c.SchedulePut) -> Put:
     _record_put(context, change, "created", version)
     meta.schedules += 1
     meta.enabled += int(schedule.enabled)
-    _set_due(context, sid, change.first_instant_s, change.first_delay_ms)
+    _set_due(context, sid, change.first_instant_s, change.first_delay_ms, change.skip_past)
     return Put(version, _act(change, "created"))
 
 
@@ -180,7 +191,7 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> Put:
     _record_put(context, change, "edited", present.version + 1)
     context.meta.enabled += int(schedule.enabled) - present.enabled
     if not same_timing:
-        _set_due(context, present.sid, change.first_instant_s, change.first_delay_ms)
+        _set_due(context, present.sid, change.first_instant_s, change.first_delay_ms, change.skip_past)
     return Put(present.version + 1, _act(change, "edited"))
 
 
@@ -267,9 +278,22 @@ def _keep_revision(context: Context, schedule_id: str, present: _Present, ended_
             ended_by,
         ),
     )
+    if present.version > VERSIONS_KEPT:
+        _forget_surplus_versions(context, present)
 
 
-def _set_due(context: Context, sid: int, instant_s: int | None, delay_ms: int) -> None:
+def _forget_surplus_versions(context: Context, present: _Present) -> None:
+    """A program that edits every minute must not fill the disk; what a launch refers to stays."""
+    context.db.execute(
+        "DELETE FROM revision WHERE sid = ?1 AND version <= ?2 AND NOT EXISTS "
+        "(SELECT 1 FROM launch l WHERE l.sid = ?1 AND l.version = revision.version)",
+        (present.sid, present.version - VERSIONS_KEPT),
+    )
+
+
+def _set_due(
+    context: Context, sid: int, instant_s: int | None, delay_ms: int, skip_past: bool = False
+) -> None:
     """One due row or none. An instant that has a launch already is never due again; one that had passed before
     it was asked for (``@at``) counts as missed."""
     db, _, entry = context
@@ -277,6 +301,10 @@ def _set_due(context: Context, sid: int, instant_s: int | None, delay_ms: int) -
     if instant_s is None:
         return
     taken = "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?"
+    if skip_past and instant_s * 1000 < entry.time_ms:
+        (version,) = db.execute("SELECT version FROM schedule WHERE sid = ?", (sid,)).fetchone()
+        _record_skipped(context, sid, version, instant_s, "the moment had passed when it was imported")
+        return
     if db.execute(taken, (sid, instant_s, int(LaunchKind.SCHEDULED))).fetchone():
         return
     version, rule = db.execute("SELECT version, rule FROM schedule WHERE sid = ?", (sid,)).fetchone()

@@ -38,9 +38,11 @@ def created(context: Context, change: c.TokenCreated) -> object:
 
 def revoked(context: Context, change: c.TokenRevoked) -> object:
     db, meta, _ = context
-    found = db.execute(
-        "DELETE FROM token WHERE id = :given OR name = :given RETURNING name", {"given": change.id}
-    ).fetchone()
+    # An id counts for more than a name: a token may be named as another one's id.
+    found = (
+        db.execute("DELETE FROM token WHERE id = ? RETURNING name", (change.id,)).fetchone()
+        or db.execute("DELETE FROM token WHERE name = ? RETURNING name", (change.id,)).fetchone()
+    )
     if found is None:
         return NotFound(f"there is no token {change.id!r}", hint="'tocsin token list' shows all")
     context.record("token revoked", found[0], change.actor)

@@ -21,6 +21,13 @@ _LAUNCH = (
 )
 
 
+_BY_AN_EDIT = (
+    "(l.reason LIKE 'the schedule was % before it could be launched' "
+    "OR l.reason LIKE '%the moment had passed when %')"
+)
+"""Others that were skipped in the same entry are told by the decision that skipped them."""
+
+
 class Opened(NamedTuple):
     """An entry as the drafts of what it brought about. What was refused is not among them."""
 
@@ -73,7 +80,11 @@ def look_up(db: sqlite3.Connection, entry: Opened, some: Sequence[Draft]) -> Kno
             for row in _launches(db, "l.lid IN (SELECT value FROM json_each(?))", lids - {None}, ())
         },
         skipped=_sides(
-            db, sids, schedule_ids, f"l.state = {LaunchState.SKIPPED:d} AND l.ended_ms = ?", at_ms
+            db,
+            sids,
+            schedule_ids,
+            f"l.state = {LaunchState.SKIPPED:d} AND {_BY_AN_EDIT} AND l.ended_ms = ?",
+            at_ms,
         ),
         missed=_missed(db, sids, schedule_ids, at_ms),
         replaced=_sides(

@@ -68,7 +68,10 @@ def _records(db: sqlite3.Connection, seq: int) -> list[tuple[Any, ...]]:
 
 def _first_rid(db: sqlite3.Connection, seq: int) -> int:
     """The first row of the record that is of this entry or of a later one, found by halving."""
-    low, high = db.execute("SELECT coalesce(min(rid), 0), coalesce(max(rid), -1) + 1 FROM record").fetchone()
+    # Asked for apart, each end is found in the tree at once; together they would be a walk through the table.
+    low, high = db.execute(
+        "SELECT coalesce((SELECT min(rid) FROM record), 0), coalesce((SELECT max(rid) FROM record), -1) + 1"
+    ).fetchone()
     while low < high:
         middle = (low + high) // 2
         found = db.execute("SELECT seq FROM record WHERE rid >= ? ORDER BY rid LIMIT 1", (middle,)).fetchone()

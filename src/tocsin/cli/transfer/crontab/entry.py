@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from tocsin.cli.transfer.crontab.text import setting, split_input
@@ -16,6 +17,10 @@ _LIKE_A_FIELD = re.compile(r"[0-9*?][-0-9*?/,~]*|(?i:mon|tue|wed|thu|fri|sat|sun
 _BEGINNING_OF_A_NAME = re.compile(
     "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat"
 )
+_MONTHS = "january february march april june july august september october november december"
+_WEEKDAYS = "sunday monday tuesday wednesday thursday friday saturday"
+_NAMES = f"{_MONTHS} {_WEEKDAYS}".split()
+_NICKNAMES = "@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly"
 _USERS = "root nobody daemon www-data apache nginx http postgres ubuntu debian debian-spamd ec2-user"
 _USUAL_USERS = frozenset(_USERS.split())
 _COMMANDS = (
@@ -110,8 +115,18 @@ def _check_nickname(word: str) -> None:
             f"Debian's cron does not know {word}",
             field="cron",
             value=word,
-            allowed="@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly",
+            allowed=_NICKNAMES,
             hint=f"write {_ELSEWHERE[word]}",
+        )
+
+    if word not in _NICKNAMES.split(", ") and not word.startswith("@every "):
+        near = get_close_matches(word.lower(), _NICKNAMES.split(", "), n=1)
+        raise InvalidInput(
+            f"{word[:40]!r} is not a nickname",
+            field="cron",
+            value=word,
+            allowed=_NICKNAMES,
+            hint=f"did you mean {near[0]}?" if near else "",
         )
 
 
@@ -163,7 +178,11 @@ def _could_be_a_field(word: str) -> bool:
     """Wrong fields are told by what reads fields; here it is only about a command that begins too early."""
     if not re.fullmatch(r"[-0-9A-Za-z*?/,~#+()]+", word) or re.match("/[^0-9]", word):
         return False
-    return not re.match("[a-z]{4,}", word) or _BEGINNING_OF_A_NAME.match(word) is not None
+    if not re.match("[a-z]{4,}", word):
+        return True
+    return _BEGINNING_OF_A_NAME.match(word) is not None or bool(
+        get_close_matches(word, _NAMES, n=1, cutoff=0.75)
+    )
 
 
 def _check_rest(text: str, rest: str) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +16,9 @@ from typing import NamedTuple
 from tocsin.cli.command import Mistakes
 from tocsin.errors import InvalidInput, TocsinError
 
+STDIN = "(stdin)"
 _NAME_IN_CRON_D = re.compile(r"[A-Za-z0-9_-]+")
+_LABEL_LENGTH_MAX = 200
 
 
 class Wish(NamedTuple):
@@ -36,10 +41,15 @@ class Source(NamedTuple):
     passed_over: tuple[str, ...] = ()
 
     @property
-    def short(self) -> str:
-        """By this a schedule knows which crontab it is from, wherever that lies next time."""
-        shown = "".join(letter for letter in os.path.basename(self.name) if letter.isprintable())
-        return shown.strip("()")[:200] or "crontab"
+    def origin(self) -> str:
+        """By this a schedule knows which crontab it is from: ``web1:/etc/crontab``, ``alice@web1:-`` from stdin.
+
+        Many machines have an /etc/crontab, and none may overwrite what another one brought.
+        """
+        machine = socket.gethostname()
+        if self.name == STDIN:
+            return _labelled(f"{self.user or getpass.getuser()}@{machine}:-")
+        return _labelled(f"{machine}:{os.path.abspath(self.name)}")
 
     @property
     def format(self) -> str:
@@ -87,9 +97,18 @@ def _known(zone: str) -> str:
     return "UTC" if zone in ("", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "Universal") else zone
 
 
+def _labelled(origin: str) -> str:
+    """As a label can hold it; what would be lost by that is kept as a mark."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in origin)
+    if shown == origin and len(shown) <= _LABEL_LENGTH_MAX:
+        return shown
+    mark = hashlib.sha256(origin.encode(errors="surrogateescape")).hexdigest()[:12]
+    return f"{shown[: _LABEL_LENGTH_MAX - 13]}#{mark}"
+
+
 def _read(name: str, wish: Wish) -> Iterator[Source]:
     if name == "-":
-        yield _source("(stdin)", Path("stdin"), sys.stdin.buffer.read(), wish)
+        yield _source(STDIN, Path("stdin"), sys.stdin.buffer.read(), wish)
         return
     path = Path(name)
     if not path.is_dir():

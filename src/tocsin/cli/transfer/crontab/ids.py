@@ -9,10 +9,13 @@ import hashlib
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 _LENGTH_MAX = 60
+_MARK_LENGTH = 6
 _WORDS_MAX = 4
 _PHRASE_MAX = 3
 _PREPARING = (
@@ -38,30 +41,47 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _SECRET = re.compile(r"pass|pwd|secret|token|key|auth|cred|user|login", re.IGNORECASE)
 
 
+class Identity(NamedTuple):
+    """What makes a line this line and no other, from the most lasting to the least."""
+
+    user: str
+    command: str
+    input: str
+    when: str
+    settings: str
+
+
 class Names:
-    """Gives every line of an import an id of its own."""
+    """Ids for the lines of a crontab."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._owners: dict[str, str] = {}
-        self._times: dict[str, int] = {}
 
-    def give(self, command: str, user: str | None) -> str:
-        """The command's own words; with a mark where another command has them already; with a number where the
-        same command stands in several lines. So a line that is added below, or a new time, moves no id.
+    def give(self, lines: Sequence[Identity]) -> list[str]:
+        """The command's own words and a mark of user and command, so that a line keeps its id wherever it stands,
+        whatever stands around it and whenever it is due.
+
+        Where the same command stands in several lines, the mark is of when it is due too, for all of them: none of
+        them is the first. If even that is the same, of the settings above; and what is the same in everything is
+        counted, because it does not matter which is which.
         """
-        owner = f"{user or ''}\0{command}"
-        name = slug(command)
-        if self._owners.setdefault(name, owner) != owner:
-            name = f"{name}-{hashlib.sha256(owner.encode(errors='surrogateescape')).hexdigest()[:6]}"
-            self._owners.setdefault(name, owner)
-        self._times[name] = times = self._times.get(name, 0) + 1
-        if times > 1:
-            name = f"{name}-{times}"
-            if self._owners.setdefault(name, owner) != owner or name in self._times:
-                return self.give(command, user)
-            self._times[name] = 1
-        return self._prefix + name
+        ids = [self._id(line, line[:3]) for line in lines]
+        for much in (4, 5):
+            times = Counter(ids)
+            ids = [
+                id if times[id] == 1 else self._id(line, line[:much])
+                for id, line in zip(ids, lines, strict=True)
+            ]
+        seen: Counter[str] = Counter()
+        for place, (id, line) in enumerate(zip(ids, lines, strict=True)):
+            seen[id] += 1
+            if seen[id] > 1:
+                ids[place] = self._id(line, (*line, str(seen[id])))
+        return ids
+
+    def _id(self, line: Identity, marked: Sequence[str]) -> str:
+        mark = hashlib.sha256("\0".join(marked).encode(errors="surrogateescape")).hexdigest()
+        return f"{self._prefix}{slug(line.command)}-{mark[:_MARK_LENGTH]}"
 
 
 def slug(command: str) -> str:

@@ -16,8 +16,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from tocsin.cli.transfer.crontab.entry import Entry, SkippedLine, SuspiciousLine, read_entry
-from tocsin.cli.transfer.crontab.ids import Names
+from tocsin.cli.transfer.crontab.ids import Identity, Names
 from tocsin.cli.transfer.crontab.text import setting, target
 from tocsin.cron import Expression, format_duration
 from tocsin.errors import InvalidInput, InvalidSchedule
@@ -27,6 +29,7 @@ Kind = Literal["blank", "comment", "environment", "schedule", "skipped", "suspic
 
 _NOT_FOR_COMMANDS = frozenset({"CRON_TZ", "RANDOM_DELAY", "LOGNAME", "SHELL"})
 _DELAY_MINUTES_MAX = 7 * 24 * 60
+_OF_TIME = re.compile(r"""(?:export\s+)?["']?(CRON_TZ|RANDOM_DELAY)["']?\s*=""")
 
 
 class Options(NamedTuple):
@@ -58,10 +61,12 @@ class Crontab(NamedTuple):
 
     lines: list[Line]
     notes: list[str]
+    held_ids: frozenset[str] = frozenset()
+    """Of lines that were refused although it is known which they are: what they once became is still theirs."""
 
 
 def read_crontab(text: str, options: Options, names: Names) -> Crontab:
-    """``text``: bytes that are not UTF-8 stand in it as lone surrogates; ``names`` is shared by all files."""
+    """``text``: bytes that are not UTF-8 stand in it as lone surrogates."""
     reader = _Reader(options, names)
     notes = []
     lines = text.split("\n")
@@ -74,7 +79,17 @@ def read_crontab(text: str, options: Options, names: Names) -> Crontab:
     if any(line.endswith("\r") for line in lines):
         notes.append("Lines end as on Windows: cron would hand the \\r to the commands. It was removed.")
     reports = [reader.read(number, line.removesuffix("\r")) for number, line in enumerate(lines, 1)]
-    return Crontab(reports, notes + reader.notes())
+    # Named when all are known, because an id says whether its command stands in other lines too.
+    ids = dict(zip(reader.identities, names.give(list(reader.identities.values())), strict=True))
+    named = [_named(line, ids) for line in reports]
+    held = frozenset(id for number, id in ids.items() if reports[number - 1].schedule is None)
+    return Crontab(named, notes + reader.notes(), held)
+
+
+def _named(line: Line, ids: Mapping[int, str]) -> Line:
+    if line.schedule is None:
+        return line
+    return line._replace(schedule=msgspec.structs.replace(line.schedule, id=ids[line.number]))
 
 
 class _Reader:
@@ -82,10 +97,14 @@ class _Reader:
         self._options = options
         self._names = names
         self._env: dict[str, str] = {}
+        self.identities: dict[int, Identity] = {}
+        """By the numbers of the lines."""
         self._comment = ""
         self._homeless: list[int] = []
         self._mailed: list[int] = []
         self._strangers: dict[str, list[int]] = {}
+        self._void: dict[str, int] = {}
+        """Settings of the time that were refused, and in which line: what stands below cannot be timed."""
 
     def read(self, number: int, text: str) -> Line:
         above, self._comment = self._comment, ""
@@ -106,7 +125,15 @@ class _Reader:
         except SuspiciousLine as wrong:
             return Line(number, "suspicious", text, problem=wrong)
         except InvalidInput as wrong:
+            self._hold_back(number, bare, wrong)
             return Line(number, "refused", text, problem=wrong)
+
+    def _hold_back(self, number: int, bare: str, wrong: InvalidInput) -> None:
+        """Below a zone that could not be read, the zone before it is not what was meant."""
+        found = _OF_TIME.match(bare)
+        if found is not None and setting(bare) is None:
+            self._void[found[1]] = number
+            wrong.message += ", and so the lines below are refused"
 
     def notes(self) -> list[str]:
         found = []
@@ -132,6 +159,7 @@ class _Reader:
         if not name:
             raise InvalidInput("a setting without a name", field="environment", value=value)
         self._env[name] = value
+        self._void.pop(name, None)
         if name == "CRON_TZ" and value:
             _check_zone(value)
         if name == "RANDOM_DELAY":
@@ -151,8 +179,12 @@ class _Reader:
         knows_user = None if not options.system else lambda user: options.home_of(user) is not None
         entry = read_entry(bare, system=options.system, guessed=options.guessed, knows_user=knows_user)
         user = entry.user if options.system else options.user
-        # Named before the rest is checked: to correct a zone above must not rename the lines below it.
-        fields = {"id": self._names.give(entry.command, user), **self._fields(entry, user)}
+        # Known before the rest is checked: to correct a zone above must not rename the lines below it.
+        settings = repr(sorted(self._env.items()))
+        self.identities[number] = identity = Identity(
+            user or "", entry.command, entry.input or "", entry.when, settings
+        )
+        fields = {"id": self._names.give([identity])[0], **self._fields(entry, user)}
         schedule = convert({**fields, "description": above})
         if "cwd" not in fields["target"] and "HOME" not in self._env:
             self._homeless.append(number)
@@ -164,6 +196,13 @@ class _Reader:
 
     def _fields(self, entry: Entry, user: str | None) -> dict[str, Any]:
         env = self._env
+        for name, number in self._void.items():
+            raise InvalidInput(
+                f"{name} in line {number} was refused, and so it is not known when this line is due",
+                field=name,
+                value="",
+                hint=f"correct line {number}",
+            )
         shell = env.get("SHELL", "/bin/sh")
         kept = {name: value for name, value in env.items() if name not in _NOT_FOR_COMMANDS}
         if shell != "/bin/sh":

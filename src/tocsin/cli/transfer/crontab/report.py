@@ -17,6 +17,8 @@ from tocsin.model.schedule import Schedule
 SENT = ("created", "updated", "unchanged")
 _LEFT_OUT = ("refused", "suspicious", "skipped")
 _ORDER = (*SENT, "ready", "held back", "not sent", *_LEFT_OUT, "environment", "comment", "blank")
+_BELOW = "see below"
+"""A reason is told once, in full: a column of a table has no room for it."""
 _SHOWN_ON_ITS_OWN = ("comment", "blank")
 
 
@@ -34,9 +36,23 @@ class File(NamedTuple):
     source: Source
     crontab: Crontab
     results: dict[int, Result]
+    origin: str
+    """What the label crontab says."""
 
     def result(self, line: Line) -> Result:
         return self.results[line.number] if line.schedule is not None else Result(line.kind, "", line.problem)
+
+
+class Stale(NamedTuple):
+    """A schedule that came from one of the crontabs, but from none of its present lines.
+
+    ``word``: ``stale``, or with --prune ``removed`` or ``refused``.
+    """
+
+    id: str
+    origin: str
+    word: str = "stale"
+    problem: TocsinError | None = None
 
 
 class Import(NamedTuple):
@@ -45,11 +61,12 @@ class Import(NamedTuple):
     files: list[File]
     notes: list[str]
     """About all files together."""
+    stale: list[Stale]
 
     @property
     def is_well(self) -> bool:
         """A skipped line is correct, and told; it does not make the import fail."""
-        words = self.counts()
+        words = self.counts() + Counter(each.word for each in self.stale)
         return not any(words[word] for word in ("refused", "suspicious", "not sent", "held back"))
 
     def counts(self) -> Counter[str]:
@@ -65,6 +82,8 @@ def tell(done: Import, zone: str) -> None:
         rows = [_row(file, line) for line in file.crontab.lines if line.kind not in _SHOWN_ON_ITS_OWN]
         if rows:
             _table(rows)
+    for each in done.stale:
+        print(printable(f"{each.word}: {each.id}: no line of {each.origin} makes it any more"))
     print(_sum(done))
     sys.stdout.flush()
     tell_beside(done)
@@ -92,6 +111,9 @@ def tell_beside(done: Import) -> None:
             problem = file.result(line).problem
             if problem is not None:
                 report(_placed(problem, file, line), as_json=False)
+    for each in done.stale:
+        if each.problem is not None:
+            report(each.problem, as_json=False)
     for note in _notes(done):
         say(f"note: {note}")
 
@@ -110,7 +132,12 @@ def tell_json(done: Import) -> None:
                 }
                 for file in done.files
             ],
-            "notes": done.notes,
+            "stale": [
+                {"id": each.id, "crontab": each.origin, "result": each.word}
+                | ({"reason": each.problem.message} if each.problem else {})
+                for each in done.stale
+            ],
+            "notes": [*done.notes, *_stale_notes(done)],
             "summary": dict(done.counts()),
         }
     )
@@ -145,10 +172,10 @@ def _row(file: File, line: Line) -> tuple[str, ...]:
     if line.schedule is not None:
         cron, told = line.schedule.cron, [meaning(line.schedule), *remarks]
         if result.problem is not None:
-            told = [result.problem.message]
+            told = [_BELOW]
         return str(line.number), result.word, line.schedule.id, cron, "; ".join(told)
     if line.problem is not None:
-        return str(line.number), result.word, "", line.text.strip()[:60], line.problem.message
+        return str(line.number), result.word, "", line.text.strip()[:60], _BELOW
     # Of a setting only the name: the value may be a password.
     return str(line.number), result.word, "", "", "; ".join([line.text.partition("=")[0].strip(), *remarks])
 
@@ -186,6 +213,21 @@ def _notes(done: Import) -> Iterator[str]:
         prefix = f"{file.source.name}: " if len(done.files) > 1 else ""
         yield from (prefix + note for note in _file_notes(file))
     yield from done.notes
+    yield from _stale_notes(done)
+
+
+def _stale_notes(done: Import) -> Iterator[str]:
+    count = sum(each.word == "stale" for each in done.stale)
+    if not count:
+        return
+    one = count == 1
+    first = "1 schedule comes" if one else f"{count} schedules come"
+    them = "it" if one else "them"
+    yield (
+        f"{first} from a line that is gone, and will still be launched: "
+        f"import again with --prune to remove {them}, or use 'tocsin rm ID'"
+        + ("" if done.is_well else ". But a line that was refused may have been theirs: correct it first")
+    )
 
 
 def _file_notes(file: File) -> Iterator[str]:
@@ -198,4 +240,6 @@ def _sum(done: Import) -> str:
     counts = done.counts()
     parts = [f"{counts[word]} {word}" for word in _ORDER if counts[word]]
     total = counts.total()
-    return f"{total} {'line' if total == 1 else 'lines'}: " + ", ".join(parts or ["nothing in it"])
+    words = Counter(each.word for each in done.stale)
+    beside = "".join(f"; {count} {word} of lines that are gone" for word, count in words.items())
+    return f"{total} {'line' if total == 1 else 'lines'}: " + ", ".join(parts or ["nothing in it"]) + beside

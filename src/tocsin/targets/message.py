@@ -1,0 +1,70 @@
+"""What an HTTP call says: the event, the headers that name the launch, and the signature over both."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import UTC, datetime
+
+import msgspec
+from multidict import CIMultiDict
+
+from tocsin import __version__
+from tocsin.model.target import HttpTarget as HttpSpec
+from tocsin.targets.contract import Order
+
+_NO_BODY = ("GET", "HEAD")
+_OURS_ALONE = ("content-length", "transfer-encoding", "connection")
+
+
+def body_of(spec: HttpSpec, order: Order) -> bytes | None:
+    if spec.body is not None:
+        return spec.body.encode()
+    if spec.method in _NO_BODY:
+        return None
+    event = {
+        "id": order.name,
+        "generated_at": _rfc3339(order.generated_at_ms, "milliseconds"),
+        "schedule_id": order.schedule,
+        "payload": msgspec.Raw(order.payload),
+    }
+    return msgspec.json.encode(event)
+
+
+def headers_of(
+    spec: HttpSpec, order: Order, body: bytes | None, key: bytes | None, now_s: int
+) -> CIMultiDict[str]:
+    """The owner's headers, then ours: what names and signs the launch cannot be overridden."""
+    headers = CIMultiDict({"User-Agent": f"tocsin/{__version__}", "Accept": "*/*"})
+    if body is not None:
+        headers["Content-Type"] = "application/json" if spec.body is None else "text/plain; charset=utf-8"
+    headers.update({name: value for name, value in spec.headers.items() if name.lower() not in _OURS_ALONE})
+    scheduled_at = _rfc3339(order.scheduled_at_s * 1000, "seconds")
+    headers.update(
+        {
+            "Idempotency-Key": order.name,
+            "Tocsin-Attempt": str(order.attempt),
+            "Tocsin-Term": str(order.term),
+            "Tocsin-Scheduled-At": scheduled_at,
+            "ce-specversion": "1.0",
+            "ce-id": order.name,
+            "ce-source": "/tocsin",
+            "ce-type": "tocsin.launch",
+            "ce-subject": order.schedule,
+            "ce-time": scheduled_at,
+        }
+    )
+    if key is not None:
+        headers["Tocsin-Signature"] = _signature(order.name, body, key, now_s)
+    return headers
+
+
+def _signature(name: str, body: bytes | None, key: bytes, now_s: int) -> str:
+    """Over time, launch and body. The name begins with the schedule's id, so that one who has his own launches
+    signed with the same secret cannot pass them off as another schedule's."""
+    signed = b"%d.%b.%b" % (now_s, name.encode(), body or b"")
+    return f"t={now_s},v2={hmac.new(key, signed, hashlib.sha256).hexdigest()}"
+
+
+def _rfc3339(ms: int, precision: str) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=precision).replace("+00:00", "Z")

@@ -1,0 +1,267 @@
+"""A receiver that never answers holds up its own launches and nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.core.desk import Desk
+from tests.kill.receiver import HttpReceiver
+
+from tocsin.clock import SystemClock
+from tocsin.config import Settings
+from tocsin.model.command import PutSchedule
+from tocsin.model.schedule import convert
+from tocsin.model.target import HttpTarget as HttpSpec
+from tocsin.node import compose
+from tocsin.replica.flight import Flight
+from tocsin.replica.lanes import CALLS_OUTSTANDING_MAX, Room, lane_of
+from tocsin.replica.launcher import CALLS_AT_ONCE, Launcher, Reports
+from tocsin.replica.office import LockedOffice
+from tocsin.replica.outlook import AHEAD, HEAD, Outlook
+from tocsin.replica.replica import Replica
+from tocsin.replica.scheduler import agenda
+from tocsin.state import views
+from tocsin.targets.contract import Order, Verdict
+from tocsin.targets.http import HttpTarget
+from tocsin.targets.slots import Shares
+
+
+class Silent:
+    """Takes every connection and says nothing."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/"
+        self.connections: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                self.connections.append(self._socket.accept()[0])
+            except OSError:
+                return
+
+    def close(self) -> None:
+        with suppress(OSError):  # it may be closed already
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for connection in self.connections:
+            connection.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[Silent]:
+    found = Silent()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[HttpReceiver]:
+    found = HttpReceiver()
+    yield found
+    found.close()
+
+
+async def _until(look: Callable[[], Any]) -> None:
+    clock, never = SystemClock(), asyncio.Event()
+    async with asyncio.timeout(30):
+        while not look():
+            await clock.wait(never, 0.005)
+
+
+def _flight(number: int, url: str, timeout: str = "1h") -> Flight:
+    return Flight(
+        number, Order(f"s-{number}", "s", number, 1, 1, 0, HttpSpec(url, timeout=timeout)), spec=None
+    )
+
+
+def _launched(tmp_path: Path, work: Callable[[Launcher], Awaitable[None]]) -> Reports:
+    """What came back in the end."""
+
+    async def run() -> Reports:
+        office = LockedOffice(tmp_path / "lock")
+        await office.take()
+        target = HttpTarget()
+        await target.start()
+        launcher = Launcher({"http": target}, office, SystemClock(), lambda: None)
+        try:
+            await work(launcher)
+            await launcher.drain(grace_s=0.1)
+            return launcher.take()
+        finally:
+            await target.stop()
+            office.leave()
+
+    return asyncio.run(run())
+
+
+def one_host_cannot_take_all_slots(tmp_path: Path, silent: Silent, receiver: HttpReceiver) -> None:
+    async def work(launcher: Launcher) -> None:
+        launcher.hand_over([_flight(number, silent.url) for number in range(400)])
+        await _until(lambda: len(silent.connections) == CALLS_AT_ONCE // 4)
+        launcher.hand_over([_flight(1000 + number, receiver.url) for number in range(100)])
+        await _until(lambda: len(receiver.seen) == 100)
+
+    reports = _launched(tmp_path, work)
+    assert len(silent.connections) == CALLS_AT_ONCE // 4
+    assert {outcome.verdict for _, outcome in reports.ended} == {Verdict.SUCCEEDED}
+
+
+def what_was_not_called_at_the_stop_is_withdrawn_though_the_slots_hang(
+    tmp_path: Path, silent: Silent
+) -> None:
+    async def work(launcher: Launcher) -> None:
+        launcher.hand_over([_flight(number, silent.url) for number in range(400)])
+        await _until(lambda: len(silent.connections) == CALLS_AT_ONCE // 4)
+
+    assert len(_launched(tmp_path, work).withdrawn) == 400 - CALLS_AT_ONCE // 4
+
+
+def who_waits_too_long_for_a_slot_was_certainly_not_called(tmp_path: Path, silent: Silent) -> None:
+    async def work(launcher: Launcher) -> None:
+        launcher.hand_over([_flight(number, silent.url) for number in range(CALLS_AT_ONCE // 4)])
+        launcher.hand_over([_flight(1000, silent.url, timeout="1s")])
+        launcher.hand_over([_flight(1001, silent.url, timeout="1s")], doubtful=True)
+        await _until(lambda: launcher.calls == CALLS_AT_ONCE // 4)
+
+    ended = {flight.lid: outcome for flight, outcome in _launched(tmp_path, work).ended}
+    assert ended.keys() == {1000, 1001}
+    assert ended[1000].verdict is Verdict.NOT_STARTED
+    assert ended[1000].reason.startswith("no slot was free within 1s")
+    assert not ended[1000].permanent
+    assert ended[1001].verdict is Verdict.UNKNOWN, "a former leader may have called"
+
+
+def who_waits_for_a_slot_is_cancelled_at_once(tmp_path: Path, silent: Silent) -> None:
+    async def work(launcher: Launcher) -> None:
+        launcher.hand_over([_flight(number, silent.url) for number in range(CALLS_AT_ONCE // 4 + 2)])
+        await _until(lambda: len(silent.connections) == CALLS_AT_ONCE // 4)
+        launcher.cancel(CALLS_AT_ONCE // 4, "asked for")
+        await _until(lambda: launcher.pending)
+
+    [(flight, outcome)] = _launched(tmp_path, work).ended
+    assert (flight.lid, outcome.verdict) == (CALLS_AT_ONCE // 4, Verdict.CANCELLED)
+
+
+def retries_without_end_do_not_fill_the_memory(
+    tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tocsin.replica.launcher.WAITING_MAX", 1000)
+
+    async def work(launcher: Launcher) -> None:
+        launcher.hand_over([_flight(number, silent.url) for number in range(300)])
+        launcher.hand_over([_flight(1000, "http://127.0.0.1:1/")])
+        await _until(lambda: len(silent.connections) == CALLS_AT_ONCE // 4 and launcher.calls == 250)
+
+    refused = {flight.lid: outcome for flight, outcome in _launched(tmp_path, work).ended}
+    assert len(refused) == 51
+    assert {outcome.verdict for outcome in refused.values()} == {Verdict.NOT_STARTED}
+    assert "too many calls wait" in refused[299].reason
+    assert "cannot connect" in refused[1000].reason, "another host still has room"
+
+
+def a_receiver_that_never_answers_holds_up_nobody_else(
+    tmp_path: Path, silent: Silent, receiver: HttpReceiver
+) -> None:
+    at = f"@at {SystemClock().wall_ms() // 1000 + 3}"
+    hung = {"kind": "http", "url": silent.url, "timeout": "1h"}
+
+    def put(id: str, cron: str, **target: Any) -> PutSchedule:
+        return PutSchedule(convert({"id": id, "cron": cron, "target": target}))
+
+    async def work(replica: Replica) -> None:
+        puts = [replica.propose(put(f"hung/{number}", at, **hung)) for number in range(3_000)]
+        await asyncio.gather(*puts)
+        await _until(lambda: replica.open_calls == CALLS_OUTSTANDING_MAX // 4)
+        others = {
+            "null": {"kind": "null"},
+            "exec": {"kind": "exec", "shell": "true"},
+            "http": {"kind": "http", "url": receiver.url},
+        }
+        for id, target in others.items():
+            await replica.propose(put(id, "* * * * * *", **target))
+        clock, never = SystemClock(), asyncio.Event()
+        ended: set[str] = set()
+        while ended != set(others):
+            page = await replica.read(views.launches, limit=1000)
+            ended |= {view.schedule for view in page.items if view.state == "succeeded"}
+            await clock.wait(never, 0.02)
+        assert len(silent.connections) == CALLS_AT_ONCE // 4
+        assert replica.open_calls < CALLS_OUTSTANDING_MAX // 4 + 10
+
+    async def whole() -> None:
+        replica = compose(Settings(data=tmp_path, name="one"))
+        await replica.start()
+        try:
+            await asyncio.wait_for(work(replica), 60)
+        finally:
+            silent.close()  # the calls end: the stop need not wait for them
+            await replica.stop()
+
+    asyncio.run(whole())
+
+
+def _room(**limits: int) -> Room:
+    return Room(
+        {kind: Shares(limit, shared=kind == "http") for kind, limit in limits.items()}, frozenset({"null"})
+    )
+
+
+def _crowded_desk(hung: int) -> Desk:
+    """So many rows to a full lane, and one of another kind behind them."""
+    desk = Desk(1_000_000)
+    for number in range(hung):
+        target = {"kind": "http", "url": f"http://a.example/{number}"}
+        desk.command(PutSchedule(convert({"id": f"h{number}", "cron": "@at 1000100", "target": target})))
+    last = {"id": "z", "cron": "@at 1000101", "target": {"kind": "null"}, "payload": {"kind": "http"}}
+    desk.command(PutSchedule(convert(last)))
+    desk.now_ms = 1_000_200_000
+    return desk
+
+
+def what_has_room_is_found_behind_what_has_none() -> None:
+    desk, outlook = _crowded_desk(HEAD + AHEAD + 300), Outlook()
+    found: list[str] = []
+    looks = 0
+    while "z" not in found:
+        looks += 1
+        plan = agenda(desk.store, desk.now_ms, 100, _room(http=0, null=10), outlook)
+        found += [row.id for row in plan.decision.started_rows]
+        assert looks < 5
+    assert found == ["z"]
+    desk.close()
+
+
+def what_waits_for_room_does_not_keep_the_loop_turning() -> None:
+    desk, outlook = _crowded_desk(50), Outlook()
+    plan = agenda(desk.store, desk.now_ms, 100, _room(http=0, null=10), outlook)
+    desk.commit(*plan.changes())
+    agenda(desk.store, desk.now_ms, 100, _room(http=0, null=10), outlook)
+    assert outlook.next_wake_ms(desk.db) is None
+    plan = agenda(desk.store, desk.now_ms, 100, _room(http=40, null=10), outlook)
+    assert len(plan.decision.started_rows) == 10, "a quarter of the room, as there may be other hosts"
+    assert outlook.next_wake_ms(desk.db) is not None
+    desk.close()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("http://a/x", "http://A/y?z", True),
+        ("http://a", "http://a?http://b/", True),
+        ("http://a", "http://a#/", True),
+        ("http://a:1/", "http://a:2/", False),
+        ("http://a/", "https://a/", False),
+    ],
+)
+def a_lane_is_scheme_host_and_port(one: str, other: str, same: bool) -> None:
+    assert (lane_of("http", one) == lane_of("http", other)) is same

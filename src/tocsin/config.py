@@ -15,8 +15,8 @@ import msgspec
 
 from tocsin.errors import InvalidInput
 
+_PREFIX = "TOCSIN_"
 _OTHERS = "URL TOKEN CA LAUNCH SCHEDULE SCHEDULED_AT ATTEMPT TERM"
-_OTHER_VARIABLES = frozenset(f"TOCSIN_{name}" for name in _OTHERS.split())
 """What clients go by, and what commands are told: a command may well start a service."""
 
 
@@ -149,11 +149,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def misspelt(variables: Iterable[str]) -> list[tuple[str, str]]:
     """Variables that look like ours and are not, each with the one that was probably meant; empty: none is near."""
-    known = {f"TOCSIN_{name.upper()}" for name in Settings.__struct_fields__}
-    strangers = sorted(
-        name for name in variables if name.startswith("TOCSIN_") and name not in known | _OTHER_VARIABLES
-    )
-    return [(name, next(iter(get_close_matches(name, sorted(known), n=1)), "")) for name in strangers]
+    known = sorted(name.upper() for name in Settings.__struct_fields__)
+    ours = [name.removeprefix(_PREFIX) for name in variables if name.startswith(_PREFIX)]
+    strangers = sorted(set(ours) - {*known, *_OTHERS.split()})
+    near = [next(iter(get_close_matches(name, known, n=1)), "") for name in strangers]
+    return [(_PREFIX + name, found and _PREFIX + found) for name, found in zip(strangers, near, strict=True)]
 
 
 def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -95,6 +95,17 @@ def a_line_without_an_end_is_refused_and_what_came_before_stays(service: Service
     assert "too long" in told[-2]["error"]["detail"]
 
 
+@pytest.mark.parametrize(("query", "state"), [("", "skipped"), ("?past=launch", "succeeded")])
+def a_moment_that_has_passed_is_launched_by_an_import_only_if_that_is_asked_for(
+    service: Service, wait: Any, query: str, state: str
+) -> None:
+    """It may have been launched where it was exported."""
+    id = f"past/{state}"
+    imported(service, several(schedule(id, cron="@at 2026-01-01T00:00:00Z")), query)
+    found = wait(lambda: service.ask("GET", f"/v1/launches?schedule={id}&state={state}").json["items"])
+    assert len(found) == 1
+
+
 def an_import_of_another_content_type_is_refused(service: Service) -> None:
     assert service.ask("POST", "/v1/import", [schedule("x")]).status == 415
 

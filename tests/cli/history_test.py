@@ -90,7 +90,9 @@ def a_launch_is_shown_with_every_step(tocsin):
     assert re.search(r"occurrence +\S+ \S+ E[SD]T \(.* Asia/Tokyo\)", done.out)
     steps = done.out.split("\n\n")[1].splitlines()
     assert steps[0].split() == ["WHEN", "WHAT", "ATTEMPT", "WHO", "NOTE"]
-    assert [re.split(r"  +", step)[1] for step in steps[1:]] == [
+    # Whether it is told that the target took it depends on how fast it ended.
+    told = [re.split(r"  +", step)[1] for step in steps[1:]]
+    assert [step for step in told if step != "accepted by its target"] == [
         "launched",
         "started",
         "attempt ended",
@@ -99,7 +101,7 @@ def a_launch_is_shown_with_every_step(tocsin):
     ]
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} E[SD]T", steps[1])
     assert f"tocsin output {name}" in done.err
-    assert len(tocsin("launch", name, "--json").json["steps"]) == 5
+    assert len(tocsin("launch", name, "--json").json["steps"]) == len(told)
     assert tocsin("launch", "step/one-1").status == 1
     tocsin("rm", "step/one")
     assert tocsin("launch", name).status == 0, "a schedule that is gone has left its launches"

@@ -81,7 +81,9 @@ def where_nobody_can_be_asked_it_must_be_said(tocsin, doubtful):
 
 def a_person_sees_what_is_known_and_is_asked(tocsin, doubtful):
     name = doubtful("doubt/four")
-    status, shown = at_a_terminal(tocsin.url, "resolve", name, answer="perhaps\nfailed\nthe bank said so", asks=ASKS)
+    status, shown = at_a_terminal(
+        tocsin.url, "resolve", name, answer="perhaps\nfailed\nthe bank said so", asks=ASKS
+    )
     assert status == 0, shown
     assert "How do you know?" in shown
     assert "the bank said so" in tocsin("launch", name).out

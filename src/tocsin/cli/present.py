@@ -84,7 +84,7 @@ def _fitted(widths: Sequence[int], columns: Sequence[Column], room: int) -> list
         widest = max(may_be_cut, key=lambda at: found[at])
         if found[widest] <= _NARROWEST:
             break
-        others = [found[at] for at in may_be_cut if at != widest and found[at] < found[widest]]
+        others = [found[at] for at in may_be_cut if at != widest]
         step = min(excess, max(1, found[widest] - max([_NARROWEST, *others])))
         found[widest] -= step
         excess -= step

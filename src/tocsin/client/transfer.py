@@ -35,9 +35,13 @@ class Transfers(Asking):
         *,
         mode: Literal["create", "put"] = "create",
         check: bool = False,
+        past: Literal["skip", "launch"] = "skip",
     ) -> AsyncIterator[ImportLine | Progress | Summary]:
-        """Send schedules, a line of JSON each; get what is refused, how far it is, and at last a ``Summary``."""
-        params = [("mode", mode), ("check", str(check).lower())]
+        """Send schedules, a line of JSON each; get what is refused, how far it is, and at last a ``Summary``.
+
+        ``past``: a moment (``@at``) that has passed is taken for launched elsewhere, unless it is to be launched.
+        """
+        params = [("mode", mode), ("check", str(check).lower()), ("past", past)]
         sent = _Sent(lines)
         answer = self._wire.stream(
             "/v1/import", method="POST", params=params, body=sent, headers={"content-type": MEDIA_TYPE}

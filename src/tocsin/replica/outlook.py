@@ -17,12 +17,6 @@ HEAD = 500
 AHEAD = 2_000
 """While some lane is full: rows looked at from the beginning, and rows looked at further on."""
 
-_AFTER = (
-    "SELECT d.at_ms, d.sid, d.instant_s, s.id, s.version, s.resolved, s.zone, s.rule, s.spec "
-    "FROM due d JOIN schedule s ON s.sid = d.sid WHERE d.at_ms <= ? AND (d.at_ms, d.sid) > (?, ?) "
-    "ORDER BY d.at_ms, d.sid LIMIT ?"
-)
-
 
 class Outlook:
     """What was passed over, from turn to turn."""
@@ -37,7 +31,7 @@ class Outlook:
         """Due rows for which there is room."""
         crowded = self._behind is not None
         head_limit = min(limit, HEAD) if crowded else limit
-        head = [DueRow(*row) for row in queries.due(db, now_ms, head_limit)]  # type: ignore[arg-type]  # why: SQL is untyped
+        head = _due(db, now_ms, head_limit)
         taken = [row for row in head if room.takes(row.spec)]
         self._seen_ms = None
         if len(head) < head_limit:
@@ -53,7 +47,7 @@ class Outlook:
     ) -> None:
         head_end = (last.at_ms, last.sid)
         start = max(head_end, self._behind or head_end)
-        found = [DueRow(*row) for row in db.execute(_AFTER, (now_ms, *start, AHEAD))]
+        found = _due(db, now_ms, AHEAD, start)
         taken += [row for row in found if room.takes(row.spec)]
         if len(found) == AHEAD:
             self._behind = (found[-1].at_ms, found[-1].sid)
@@ -64,10 +58,9 @@ class Outlook:
     def next_wake_ms(self, db: sqlite3.Connection) -> int | None:
         """The earliest moment at which something is to be looked at. What waits for room is none: whoever makes
         room wakes the loop."""
-        if self._seen_ms is None:
-            return queries.next_wake_ms(db)
-        (first_due,) = db.execute("SELECT min(at_ms) FROM due WHERE at_ms > ?", (self._seen_ms,)).fetchone()
-        (first_retry,) = db.execute(
-            "SELECT min(retry_at_ms) FROM launch WHERE retry_at_ms IS NOT NULL"
-        ).fetchone()
-        return min((moment for moment in (first_due, first_retry) if moment is not None), default=None)
+        return queries.next_wake_ms(db, 0 if self._seen_ms is None else self._seen_ms)
+
+
+def _due(db: sqlite3.Connection, now_ms: int, limit: int, after: tuple[int, int] = (0, 0)) -> list[DueRow]:
+    rows = queries.due(db, now_ms, limit, after)
+    return [DueRow(*row) for row in rows]  # type: ignore[arg-type]  # why: SQL is untyped

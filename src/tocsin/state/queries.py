@@ -23,18 +23,21 @@ SCHEDULES_LOOKED_AT = 20_000
 """How many schedules one look for surplus history takes in: the next look goes on from there."""
 
 
-def due(db: sqlite3.Connection, now_ms: int, limit: int) -> list[tuple[object, ...]]:
-    """Due rows, the earliest first, in the column order of ``decide.due.DueRow``."""
+def due(
+    db: sqlite3.Connection, now_ms: int, limit: int, after: tuple[int, int] = (0, 0)
+) -> list[tuple[object, ...]]:
+    """Due rows behind ``after`` (moment and number), the earliest first, in the columns of ``decide.due.DueRow``."""
     return db.execute(
         "SELECT d.at_ms, d.sid, d.instant_s, s.id, s.version, s.resolved, s.zone, s.rule, s.spec "
-        "FROM due d JOIN schedule s ON s.sid = d.sid WHERE d.at_ms <= ? ORDER BY d.at_ms, d.sid LIMIT ?",
-        (now_ms, limit),
+        "FROM due d JOIN schedule s ON s.sid = d.sid WHERE d.at_ms <= ? AND (d.at_ms, d.sid) > (?, ?) "
+        "ORDER BY d.at_ms, d.sid LIMIT ?",
+        (now_ms, *after, limit),
     ).fetchall()
 
 
-def next_wake_ms(db: sqlite3.Connection) -> int | None:
-    """The earliest moment at which something is to be looked at."""
-    (first_due,) = db.execute("SELECT min(at_ms) FROM due").fetchone()
+def next_wake_ms(db: sqlite3.Connection, seen_ms: int = 0) -> int | None:
+    """The earliest moment at which something is to be looked at, beside what was due by ``seen_ms``."""
+    (first_due,) = db.execute("SELECT min(at_ms) FROM due WHERE at_ms > ?", (seen_ms,)).fetchone()
     (first_retry,) = db.execute(
         "SELECT min(retry_at_ms) FROM launch WHERE retry_at_ms IS NOT NULL"
     ).fetchone()

@@ -176,7 +176,7 @@ FIELDS: dict[str, dict[str, Words]] = {
             "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)$",
             "examples": ["env:PAYROLL_KEY"],
         },
-        "timeout": _duration("How long the receiver may take."),
+        "timeout": _duration("How long the receiver may take, up to an hour."),
         "idempotent": {
             "description": "The receiver deduplicates by `Idempotency-Key`: it may be called again."
         },

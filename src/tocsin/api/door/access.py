@@ -114,7 +114,9 @@ class Doorkeeper:
         if not caller.token:
             return
         token = (await self._tokens()).get(caller.token)
-        if token is None or (token.expires_ms is not None and self._replica.clock.wall_ms() >= token.expires_ms):
+        if token is None or (
+            token.expires_ms is not None and self._replica.clock.wall_ms() >= token.expires_ms
+        ):
             raise Unauthenticated("the token was revoked or has expired meanwhile")
 
     async def _tokens(self) -> dict[str, Token]:
@@ -192,7 +194,9 @@ async def ensure_admin(replica: Replica, path: Path) -> None:
     if any(is_admin(token, now_ms) for token in held):
         return
     taken = {token.name for token in held}
-    name = next(name for name in ("admin", *(f"admin-{n}" for n in range(2, len(taken) + 3))) if name not in taken)
+    name = next(
+        name for name in ("admin", *(f"admin-{n}" for n in range(2, len(taken) + 3))) if name not in taken
+    )
     token, text = new_token(name, (ADMIN,), (), None)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:

@@ -114,7 +114,9 @@ def _stay(replica: Replica, caller: Caller) -> Callable[[], bool]:
         return lambda: True
     of_seq, until_s = replica.meta.tokens_seq, replica.clock.elapsed_s() + TOKEN_TRUSTED_S
     if caller.expires_ms is not None:
-        until_s = min(until_s, replica.clock.elapsed_s() + (caller.expires_ms - replica.clock.wall_ms()) / 1000)
+        until_s = min(
+            until_s, replica.clock.elapsed_s() + (caller.expires_ms - replica.clock.wall_ms()) / 1000
+        )
     return lambda: replica.meta.tokens_seq == of_seq and replica.clock.elapsed_s() < until_s
 
 

@@ -183,7 +183,9 @@ class _Line(NamedTuple):
 class _Import:
     """One import on its way."""
 
-    def __init__(self, service: Service, caller: Caller, mode: Mode, only_check: bool, skip_past: bool) -> None:
+    def __init__(
+        self, service: Service, caller: Caller, mode: Mode, only_check: bool, skip_past: bool
+    ) -> None:
         self._service = service
         self._caller = caller
         self._mode = mode

@@ -50,7 +50,8 @@ def events(
 ) -> None:
     """Tell what happened, as far back as the journal goes; with --follow, what happens from now on.
 
-    Each line ends with the id of its event; --since goes on exactly behind it.
+    Each line ends with the id of its event; --since goes on exactly behind it. The journal is trimmed at every second
+    snapshot (serve --snapshot-interval), so it goes back between one and two of these intervals.
 
     Example: tocsin events --follow --kind launch.failed,launch.in_doubt
     """

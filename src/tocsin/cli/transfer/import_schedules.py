@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
@@ -24,6 +24,14 @@ _ORDER = ("created", "edited", "unchanged", "good", "refused")
 _GZIP = b"\x1f\x8b"
 _AGAIN = "what was written stays written, and the same lines can be sent again"
 _SLOW = "; of a pipe that is silent for 20 s at a time make a file first"
+
+
+class _Wish(NamedTuple):
+    """What is to be done with the lines: see ``Client.import_lines``."""
+
+    mode: Literal["create", "put"]
+    check: bool
+    past: Literal["skip", "launch"]
 
 
 class _Source(NamedTuple):
@@ -48,6 +56,13 @@ def import_schedules(
         typer.Option("--replace", help="An id that is taken gets the new definition; else it is refused."),
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the lines, write nothing.")] = False,
+    launch_past: Annotated[
+        bool,
+        typer.Option(
+            "--launch-past",
+            help="Launch what was due once (@at) and has passed; else it counts as launched elsewhere.",
+        ),
+    ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -59,7 +74,8 @@ def import_schedules(
     Example: tocsin import schedules.ndjson.gz --check
     """
     with _opened(file) as source:
-        found = ask(url, lambda client: _import(client, source, replace, check, as_json))
+        wish = _Wish("put" if replace else "create", check, "launch" if launch_past else "skip")
+        found = ask(url, lambda client: _import(client, source, wish, as_json))
     if as_json:
         print_json(found)
     else:
@@ -68,14 +84,14 @@ def import_schedules(
         raise typer.Exit(REFUSED)
 
 
-async def _import(client: Client, source: _Source, replace: bool, check: bool, as_json: bool) -> Summary:
+async def _import(client: Client, source: _Source, wish: _Wish, as_json: bool) -> Summary:
     from tocsin.model.lines import ImportLine, Summary
 
     refused = _Refused(as_json)
     summary = Summary(done=False, counts={})
     with _progress(source) as advance:
         answers = client.import_lines(
-            _parts(source, advance), mode="put" if replace else "create", check=check
+            _parts(source, advance), mode=wish.mode, check=wish.check, past=wish.past
         )
         try:
             async for line in answers:

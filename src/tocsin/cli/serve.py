@@ -181,13 +181,14 @@ def _greet(url: str, settings: Settings, added: int, as_json: bool) -> None:
         trust = f"  export TOCSIN_CA={Path(settings.tls_cert).absolute()}\n" if settings.is_tls() else ""
         if settings.needs_tokens():
             trust += f"  export TOCSIN_TOKEN=$(cat {settings.admin_file().absolute()})\n"
+        hello = "--shell 'echo hello'" if settings.allows_exec() else "--null"
         warning = f"  Warning: {_OVERHEARD}.\n" if settings.is_exposed() else ""
         examples = f"  {added} example schedules were added.\n" if added else ""
         print(
             f"\nTocsin is ready at {url}, data in {settings.data.absolute()}\n{warning}{examples}\n"
             f"Type in another terminal:\n{trust}"
             f"  {program} launches{option}\n"
-            f"  {program} add hello '*/10 * * * * *' --shell 'echo hello'{option}\n"
+            f"  {program} add hello '*/10 * * * * *' {hello}{option}\n"
             f"  {program} why hello{option}\n",
         )
     sys.stdout.flush()

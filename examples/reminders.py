@@ -1,7 +1,7 @@
 """Reminders: one schedule each, created from Python, and every launch seen as it happens.
 
-    tocsin serve &
-    python examples/reminders.py
+tocsin serve &
+python examples/reminders.py
 """
 
 from __future__ import annotations

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.api.conftest import Service, schedule
+from tests.receivers import hanging_up
 
 
 @pytest.fixture
 def dropping() -> Iterator[int]:
     """A receiver that takes every request and hangs up: nobody can know what became of it."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            connection.recv(65536)
-            connection.close()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    yield listener.getsockname()[1]
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    thread.join()
+    with hanging_up() as port:
+        yield port
 
 
 def the_versions_of_a_schedule_are_listed_and_any_can_be_restored(service: Service) -> None:

@@ -273,11 +273,13 @@ def nothing_is_lost_or_told_twice_when_the_service_is_killed(start, tmp_path, wa
     listen = ("--listen", f"127.0.0.1:{port}", "--rate-limit", "0")
     service = start(tmp_path / "data", *listen)
     heard: list[Event] = []
+    news = asyncio.Event()
 
     async def follow() -> None:
         async with Client(f"http://127.0.0.1:{port}") as client:
             async for event in client.events(after="0"):
                 heard.append(event)
+                news.set()
                 if event.schedule == "the/end":
                     return
 
@@ -289,7 +291,8 @@ def nothing_is_lost_or_told_twice_when_the_service_is_killed(start, tmp_path, wa
             upto = len(heard) + 170
             while len(heard) < upto:
                 assert not following.done(), following.exception()
-                await asyncio.sleep(0.01)  # only spares the processor between two looks
+                news.clear()
+                await asyncio.wait_for(news.wait(), 30)
             service.process.kill()
             service.process.wait()
             service = await asyncio.to_thread(start, tmp_path / "data", *listen)

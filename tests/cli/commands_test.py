@@ -249,3 +249,9 @@ def a_program_gets_problem_details_on_stderr(tocsin, words, status, expected):
     assert (done.status, done.out) == (status, "")
     assert expected.items() <= problem.items()
     assert problem["detail"]
+
+
+@pytest.mark.parametrize(("policy", "then"), [("last", "it is launched now"), ("skip", "it is not launched")])
+def whoever_adds_a_moment_that_has_passed_is_told_what_that_means(tocsin, policy, then):
+    done = tocsin("add", f"past/{policy}", "@at 2020-01-01T00:00:00Z", "--null", "--missed", policy)
+    assert (done.status, then in done.err) == (0, True)

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.receivers import hanging_up
 
 
 @pytest.fixture
 def curt() -> Iterator[str]:
     """The address of somebody who hangs up when spoken to, as one who expects TLS does."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            while True:
-                try:
-                    peer, _ = listener.accept()
-                except OSError:
-                    return  # the listener was closed
-                with peer:
-                    peer.recv(65536)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
+    with hanging_up() as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def what_only_asks_is_not_said_to_have_been_carried_out(alone, curt):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from tests.cli.person import at_a_terminal
+from tests.receivers import hanging_up
 
 NEVER = "0 0 29 2 *"
 ASKS = b"leave it): "
@@ -16,22 +15,8 @@ ASKS = b"leave it): "
 @pytest.fixture(scope="module")
 def dropping() -> Iterator[int]:
     """The port of a receiver that takes every call and hangs up without a word."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            while True:
-                try:
-                    peer, _ = listener.accept()
-                except OSError:
-                    return  # the listener was closed
-                with peer:
-                    peer.recv(65536)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
+    with hanging_up() as port:
+        yield port
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 
 from tocsin.errors import InvalidInput
 from tocsin.model import schedule
+from tocsin.model.ids import parse_launch_name
 
 GOOD: dict[str, Any] = {"id": "a", "cron": "@every 5m", "target": {"kind": "null"}}
 
@@ -85,3 +86,10 @@ def a_missing_field_is_named(missing: str) -> None:
     with pytest.raises(InvalidInput, match="it is missing") as refused:
         schedule.convert({key: value for key, value in GOOD.items() if key != missing})
     assert refused.value.field == missing
+
+
+@pytest.mark.parametrize("name", ["a-0123", "a-00", "a-0123-manual"])
+def a_launch_has_one_name_and_no_other_spelling_of_it(name: str) -> None:
+    """Two spellings would be two things to whoever keeps commands about the same launch apart."""
+    with pytest.raises(InvalidInput, match="not a launch name"):
+        parse_launch_name(name)

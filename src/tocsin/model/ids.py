@@ -13,7 +13,7 @@ from tocsin.errors import InvalidInput
 
 ID_LENGTH_MAX = 200
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+/-]*")
-_NAME = re.compile(r"(?P<id>.+)-(?P<instant>[0-9]{1,12})(?P<manual>-manual)?")
+_NAME = re.compile(r"(?P<id>.+)-(?P<instant>0|[1-9][0-9]{0,11})(?P<manual>-manual)?")
 
 
 class LaunchName(NamedTuple):

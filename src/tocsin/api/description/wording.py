@@ -15,7 +15,7 @@ from tocsin.model.target import ARGV_MAX, ENV_MAX, HEADERS_MAX, SUCCESS_MAX
 
 Words = dict[str, Any]
 
-_NAME_PATTERN = ID_PATTERN.removesuffix("$") + r"-[0-9]{1,12}(-manual)?$"
+_NAME_PATTERN = ID_PATTERN.removesuffix("$") + r"-(0|[1-9][0-9]{0,11})(-manual)?$"
 _NO_NUL = r"^[^\x00]*$"
 _STATES = [state.name.lower() for state in LaunchState]
 

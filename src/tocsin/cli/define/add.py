@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tocsin.cli.command import Id, Json, Url, ask, pairs, print_json
+from tocsin.cli.command import Id, Json, Url, ask, pairs, print_json, say
 from tocsin.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tocsin.model.schedule import Schedule
 
 
 def _target(name: str, help: str, metavar: str | None = None) -> Any:
@@ -116,6 +119,19 @@ def _send(fields: dict[str, Any], url: str | None, as_json: bool) -> None:
         f"next: {moment(view.next, view.timezone)}, {away(view.next)}" if view.next else "no next occurrence"
     )
     print(f"{view.id} {told}; {when}")
+    if is_new:
+        _warn_of_the_past(schedule)
+
+
+def _warn_of_the_past(schedule: Schedule) -> None:
+    """A year mistyped is a launch now: whoever did not mean that should hear of it."""
+    from datetime import UTC, datetime
+
+    once_s = schedule.expression().next_unix(-1) if schedule.cron.lower().startswith("@at") else None
+    if once_s is None or once_s > datetime.now(UTC).timestamp() or not schedule.enabled:
+        return
+    then = "it is not launched" if schedule.missed == "skip" else "it is launched now"
+    say(f"that moment has passed, so it counts as missed; missed: {schedule.missed}, so {then}")
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -64,6 +64,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """Name of this replica. Empty: the machine's host name."""
 
+    cluster: str = ""
+    """The replicas of a cluster, ``a=HOST:PORT,b=HOST:PORT,c=HOST:PORT``, this one (``name``) among them. On PORT they
+    talk to each other, PORT+1 and PORT+2 are for the etcd that each of them runs. Empty: one machine, no cluster."""
+
+    cluster_secret: str = ""
+    """File with the secret that all replicas of a cluster share: whoever has it belongs to it."""
+
+    etcd: str = "etcd"
+    """The ``etcd`` program that each replica of a cluster runs for itself."""
+
+    backup: str = ""
+    """Where snapshots are copied to: a folder, or a URL that fsspec knows (``s3://bucket/folder``). Empty: nowhere."""
+
+    backup_keep: int = 10
+    """How many backups are kept."""
+
     snapshot_interval: str = "5m"
     """How often the state is written as a snapshot, behind which the journal is trimmed."""
 

@@ -18,11 +18,16 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 │   ├── Gap                    an entry is missing: fatal
 │   └── WrongIncarnation       state and journal do not belong together: fatal
 ├── StateError
+│   ├── Diverged               this replica's state differs from the others': fatal
 │   ├── UnknownChange          an entry of a kind this version does not know: fatal
 │   ├── StateDamaged           the state file cannot be read: it is rebuilt
 │   └── SnapshotDamaged        a snapshot's checksum does not match
 ├── Stopping                   the service is on its way out: another try will find the next one
 ├── OfficeTaken                another process holds the office of this data directory
+├── Deposed                    another replica took office
+├── NoLeader                   nobody leads at this moment, or not the one who was asked: nothing was done
+├── Uncertain                  the answer was lost: it may have been done or not
+├── ClusterError               a cluster that cannot be founded, joined or changed in this way
 └── Unreachable                the service does not answer (raised by the client)
 """
 
@@ -141,6 +146,10 @@ class UnknownChange(StateError):
     """An entry of a kind that this version does not know."""
 
 
+class Diverged(StateError):
+    """The state of this replica differs from that of the others."""
+
+
 class StateDamaged(StateError):
     """The state file cannot be read."""
 
@@ -157,6 +166,24 @@ class Stopping(TocsinError):
 
 class OfficeTaken(TocsinError):
     """Another process holds the office."""
+
+
+class Deposed(TocsinError):
+    """Another replica took office."""
+
+
+class NoLeader(TocsinError):
+    """Nobody leads at this moment, or not the one who was asked. Nothing was done."""
+
+    retryable = True
+
+
+class Uncertain(TocsinError):
+    """The answer was lost on the way: it may have been done or not."""
+
+
+class ClusterError(TocsinError):
+    """A cluster that cannot be founded, joined or changed in this way."""
 
 
 class Unreachable(TocsinError):

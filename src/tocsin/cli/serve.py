@@ -67,6 +67,19 @@ def serve(
         str | None, _option("journal", "URL of the journal.", "sqlite:///DATA/journal.db")
     ] = None,
     name: Annotated[str | None, _option("name", "Name of this replica.", "the host name")] = None,
+    cluster: Annotated[
+        str | None, _option("cluster", "All replicas: a=HOST:PORT,b=HOST:PORT,c=HOST:PORT.", "none")
+    ] = None,
+    cluster_secret: Annotated[
+        str | None, _option("cluster_secret", "File with the secret that all replicas share.", "none")
+    ] = None,
+    etcd: Annotated[
+        str | None, _option("etcd", "The etcd program that each replica of a cluster runs.", "etcd")
+    ] = None,
+    backup: Annotated[
+        str | None, _option("backup", "Folder or URL (s3://...) that snapshots are copied to.", "none")
+    ] = None,
+    backup_keep: Annotated[int | None, _option("backup_keep", "How many backups are kept.", "10")] = None,
     snapshot_interval: Annotated[
         str | None, _option("snapshot_interval", "How often the state is saved as a snapshot.", "5m")
     ] = None,

@@ -4,15 +4,19 @@
 - Durable before acknowledged: when ``append`` returns, the record survives a power cut.
 - ``append`` may raise ``Unknown``: the record may have landed, or may land later. ``settle`` finds out.
 - ``read`` yields records in order and then waits for more; a missing one raises ``Gap``.
-- The incarnation is written at the journal's birth. A state of another incarnation does not belong to it.
+- The incarnation is written at the journal's birth. A state of another incarnation does not belong to it, except the one
+  that the journal was born to go on from.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from tocsin.errors import Conflict
+from tocsin.model.cluster import Member
 
 
 class Record(NamedTuple):
@@ -30,16 +34,39 @@ class Bounds(NamedTuple):
     last: int
 
 
+class Origin(NamedTuple):
+    """What a journal goes on from: a state that was restored from a backup, or nothing at all."""
+
+    after: int = 0
+    """The first entry has the next number."""
+    incarnation: str = ""
+    """Of the journal that the restored state belonged to."""
+
+
+class Birth(msgspec.Struct, frozen=True):
+    """Written once, when the journal is created, and never changed."""
+
+    incarnation: str
+    after: int = 0
+    origin: str = ""
+
+
+async def from_nothing() -> Origin:
+    """How a journal begins when there is nothing to restore."""
+    return Origin()
+
+
 class Journal(Protocol):
     """One journal."""
 
     @property
-    def incarnation(self) -> str:
-        """Given at birth, the same for ever."""
+    def birth(self) -> Birth:
+        """Known once it is open."""
         ...
 
-    async def open(self) -> None:
-        """Connect; create the journal if it does not exist."""
+    async def open(self, origin: Callable[[], Awaitable[Origin]] = from_nothing) -> None:
+        """Connect; create the journal if it does not exist. Only then ``origin`` is asked. Of several that create it at
+        the same time one wins, and all of them see its birth."""
         ...
 
     async def append(self, id: bytes, raw: bytes, after: int) -> None:
@@ -64,6 +91,22 @@ class Journal(Protocol):
 
     async def close(self) -> None:
         """Let go. Nothing acknowledged is lost."""
+        ...
+
+
+class Roster(Protocol):
+    """The replicas of a journal, kept where the journal is."""
+
+    async def members(self) -> list[Member]:
+        """All that are enlisted, by name."""
+        ...
+
+    async def enlist(self, member: Member) -> None:
+        """Add it, or replace what is known of it."""
+        ...
+
+    async def strike(self, name: str) -> None:
+        """It is no replica any more."""
         ...
 
 

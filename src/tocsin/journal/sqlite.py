@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, Unknown
-from tocsin.journal.contract import Bounds, Record
+from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -30,14 +30,15 @@ class SqliteJournal:
         self._path = path
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
         self._grown = asyncio.Event()
-        self._incarnation = ""
+        self._birth = Birth("")
 
     @property
-    def incarnation(self) -> str:
-        return self._incarnation
+    def birth(self) -> Birth:
+        return self._birth
 
-    async def open(self) -> None:
-        await self._call(self._open)
+    async def open(self, origin: Callable[[], Awaitable[Origin]] = from_nothing) -> None:
+        if not await self._call(self._open):
+            await self._call(self._create, await origin())
 
     async def append(self, id: bytes, raw: bytes, after: int) -> None:
         await self._call(self._append, id, raw, after)
@@ -82,7 +83,8 @@ class SqliteJournal:
 
     # On the journal's own thread
 
-    def _open(self) -> None:
+    def _open(self) -> bool:
+        """True: it is there already."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.touch(
             mode=0o600
@@ -95,15 +97,29 @@ class SqliteJournal:
                 "CREATE TABLE IF NOT EXISTS entry (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, raw BLOB NOT NULL)"
             )
             db.execute(
-                "CREATE TABLE IF NOT EXISTS birth (incarnation TEXT NOT NULL, trimmed INTEGER NOT NULL)"
+                "CREATE TABLE IF NOT EXISTS birth (incarnation TEXT NOT NULL, trimmed INTEGER NOT NULL,"
+                " after INTEGER NOT NULL, origin TEXT NOT NULL)"
             )
-            db.execute(
-                "INSERT INTO birth SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM birth)", (uuid.uuid4().hex,)
-            )
-            (self._incarnation,) = db.execute("SELECT incarnation FROM birth").fetchone()
         except sqlite3.Error as wrong:
             raise _translated(wrong, f"the journal {self._path} cannot be opened") from wrong
         self._db = db
+        return self._is_born()
+
+    def _is_born(self) -> bool:
+        found = self._db.execute("SELECT incarnation, after, origin FROM birth").fetchone()
+        if found is not None:
+            self._birth = Birth(*found)
+        return found is not None
+
+    def _create(self, origin: Origin) -> None:
+        row = (uuid.uuid4().hex, origin.after, origin.after, origin.incarnation)
+        try:
+            self._db.execute(
+                "INSERT INTO birth SELECT ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM birth)", row
+            )
+        except sqlite3.Error as wrong:
+            raise _translated(wrong, f"the journal {self._path} cannot be created") from wrong
+        self._is_born()
 
     def _append(self, id: bytes, raw: bytes, after: int) -> None:
         try:

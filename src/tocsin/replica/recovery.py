@@ -27,7 +27,7 @@ log = structlog.get_logger()
 async def recover(journal: Journal, state: Path, snapshots: Path, metrics: Metrics) -> Store:
     """An open store that has applied everything the journal holds."""
     bounds = await journal.bounds()
-    store = await asyncio.to_thread(open_store, journal.incarnation, bounds, state, snapshots, metrics)
+    store = await asyncio.to_thread(open_store, journal.birth.incarnation, bounds, state, snapshots, metrics)
     await replay(journal, store, bounds.last)
     return store
 

@@ -52,6 +52,9 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     payload: bytes = b"null"
     """JSON, as the owner wrote it."""
     timeout_s: float | None = None
+    until_s: float | None = None
+    """When the leader's authority ends, on this machine's boot clock (``CLOCK_BOOTTIME``). What has not reached its
+    target by then must not: it is ``not_started``. None: no end."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

@@ -134,8 +134,8 @@ class JournalConformance(ABC):
 
     async def the_incarnation_is_given_once(self, journal: Journal, folder: Path) -> None:
         async with self._another(folder) as other:
-            assert journal.incarnation
-            assert other.incarnation == journal.incarnation
+            assert journal.birth.incarnation
+            assert other.birth.incarnation == journal.birth.incarnation
 
     async def a_lost_answer_whose_entry_landed_is_settled_as_landed(
         self, journal: Journal, folder: Path

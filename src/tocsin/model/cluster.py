@@ -1,0 +1,99 @@
+"""What replicas know of each other."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A replica of this journal, as it is enlisted."""
+
+    name: str
+    peer: str = ""
+    """HOST:PORT at which other replicas reach it; empty: they cannot."""
+    api: str = ""
+    """URL of its API."""
+
+
+class SnapshotMark(msgspec.Struct, frozen=True):
+    """A snapshot that a replica holds on its disk."""
+
+    seq: int
+    digest: str
+    """Of every row of every table: equal on all replicas, or one of them has gone wrong."""
+    time_ms: int
+
+
+class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replica says of itself."""
+
+    name: str
+    version: str
+    role: Literal["starting", "follower", "leader", "former"]
+    """``former``: it has resigned and stays only until the calls it made have ended."""
+    term: int = 0
+    leader: str = ""
+    """Who leads, as far as it knows; empty: nobody."""
+    sequence: int = 0
+    incarnation: str = ""
+    wall_ms: int = 0
+    started_ms: int = 0
+    api: str = ""
+    snapshots: list[SnapshotMark] = []
+    """The newest first."""
+    digests: dict[int, str] = {}
+    """The running digest after some of the entries that it applied last."""
+    lent_seq: int | None = None
+    """A snapshot that somebody is fetching at this time: the journal behind it is still needed."""
+    problem: str = ""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """An attempt whose fate a new leader asks after, at the replica that was to make the call."""
+
+    name: str
+    attempt: int
+    kind: str
+    generated_at_ms: int
+
+
+class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica, as ``GET /v1/cluster`` shows it."""
+
+    name: str
+    role: Literal["starting", "follower", "leader", "former", "unreachable"]
+    peer: str
+    api: str
+    version: str = ""
+    term: int | None = None
+    sequence: int | None = None
+    lag: int | None = None
+    """Entries that it has yet to apply to be where the leader is."""
+    snapshot_sequence: int | None = None
+    snapshot_age_s: int | None = None
+    digest: str = ""
+    """Of its newest snapshot."""
+    clock_offset_ms: int | None = None
+    """How far its clock is ahead of the one of the replica that answers."""
+    started_at: datetime | None = None
+    problem: str = ""
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads, and how far each replica is."""
+
+    answered_by: str
+    leader: str
+    """Empty: nobody is in office, as far as the one who answers knows."""
+    term: int
+    sequence: int
+    incarnation: str
+    majority: int
+    """How many replicas it takes to write anything down."""
+    reachable: int
+    digests_agree: bool
+    """Where replicas hold snapshots of the same moment, these are equal."""
+    replicas: list[ReplicaView]

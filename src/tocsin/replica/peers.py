@@ -1,0 +1,104 @@
+"""The other replicas, as this one needs them. How they are reached is not its business."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from tocsin.errors import NoLeader
+from tocsin.model.cluster import Asked, PeerStatus
+from tocsin.model.command import Command
+from tocsin.state.snapshot import Manifest
+from tocsin.targets.contract import Outcome, Output
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What became of an attempt, as the replica that was to make the call knows it."""
+
+    how: Literal["flying", "ended", "never", "unknown"]
+    """``never``: certain that no call was made, and none will be."""
+    outcome: Outcome | None = None
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """How an attempt of a former term ended, told by the replica that made the call."""
+
+    name: str
+    attempt: int
+    outcome: Outcome
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A command was carried out by the leader, in that entry."""
+
+    seq: int
+    result: Any
+
+
+class Peers(Protocol):
+    """Every call has a deadline of its own and raises ``Unreachable`` when there is no answer."""
+
+    async def statuses(self) -> dict[str, PeerStatus | None]:
+        """All others that are enlisted; None: no answer."""
+        ...
+
+    async def propose(self, leader: str, command: Command) -> Answered:
+        """Have the leader carry it out. Raises what it raises: ``Refused`` and its kin, ``NoLeader`` when it does not
+        lead (nothing was done), ``Uncertain`` when the answer was lost."""
+        ...
+
+    async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
+        """What became of these, and that replica will make no call of an earlier term any more."""
+        ...
+
+    async def report(self, leader: str, reports: Sequence[Reported], by: str) -> None:
+        """Tell the leader how attempts of a former term ended."""
+        ...
+
+    async def cancel(self, replica: str, asked: Asked, reason: str) -> None:
+        """Stop an attempt that runs there."""
+        ...
+
+    async def output(self, replica: str, kind: str, name: str, attempt: int) -> Output | None:
+        """What an attempt printed there."""
+        ...
+
+    async def step_down(self, leader: str) -> None:
+        """Ask the leader to resign."""
+        ...
+
+    async def fetch_snapshot(self, incarnation: str, least: int, folder: Path) -> Manifest | None:
+        """The newest snapshot of ``least`` or later that any of them holds, verified and put into the folder with its
+        manifest. Goes on where it was broken off. None: nobody has one."""
+        ...
+
+
+class NoPeers:
+    """On one machine there is nobody else."""
+
+    async def statuses(self) -> dict[str, PeerStatus | None]:
+        return {}
+
+    async def propose(self, leader: str, command: Command) -> Answered:
+        raise NoLeader(f"{leader or 'nobody'} leads, and cannot be reached from here")
+
+    async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
+        return [Fate("unknown") for _ in asked]
+
+    async def report(self, leader: str, reports: Sequence[Reported], by: str) -> None:
+        return
+
+    async def cancel(self, replica: str, asked: Asked, reason: str) -> None:
+        return
+
+    async def output(self, replica: str, kind: str, name: str, attempt: int) -> Output | None:
+        return None
+
+    async def step_down(self, leader: str) -> None:
+        return
+
+    async def fetch_snapshot(self, incarnation: str, least: int, folder: Path) -> Manifest | None:
+        return None

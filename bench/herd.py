@@ -25,7 +25,7 @@ from tocsin.replica.replica import Replica
 
 
 async def _herd(count: int, data: Path) -> dict[str, float]:
-    replica = compose(Settings(data=data))
+    replica = compose(Settings(data=data)).replica
     await replica.start()
     # Far enough ahead that all are in place before the first is due.
     due_s = int(time.time()) + 5 + count // 5_000

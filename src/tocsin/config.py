@@ -74,6 +74,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     etcd: str = "etcd"
     """The ``etcd`` program that each replica of a cluster runs for itself."""
 
+    recover: bool = False
+    """The majority of the cluster is lost for ever, and this replica survived: go on with it alone, and let the others
+    join anew. What it had not heard of before the loss is gone."""
+
     backup: str = ""
     """Where snapshots are copied to: a folder, or a URL that fsspec knows (``s3://bucket/folder``). Empty: nowhere."""
 

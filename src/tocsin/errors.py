@@ -22,6 +22,8 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 │   ├── UnknownChange          an entry of a kind this version does not know: fatal
 │   ├── StateDamaged           the state file cannot be read: it is rebuilt
 │   └── SnapshotDamaged        a snapshot's checksum does not match
+├── BackupError                the place of the backups refuses, or is not what it should be
+│   └── BackupUnavailable      it does not answer: another try may do
 ├── Stopping                   the service is on its way out: another try will find the next one
 ├── OfficeTaken                another process holds the office of this data directory
 ├── Deposed                    another replica took office
@@ -156,6 +158,16 @@ class StateDamaged(StateError):
 
 class SnapshotDamaged(StateError):
     """A snapshot's checksum does not match its content."""
+
+
+class BackupError(TocsinError):
+    """The place of the backups refuses, or is not what it should be."""
+
+
+class BackupUnavailable(BackupError):
+    """The place of the backups does not answer."""
+
+    retryable = True
 
 
 class Stopping(TocsinError):

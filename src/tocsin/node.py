@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from tocsin.clock import SystemClock
+from tocsin.api.around import Around
+from tocsin.backup.store import Backups
+from tocsin.clock import Clock, SystemClock
 from tocsin.config import Settings
 from tocsin.cron import parse_duration
 from tocsin.decide.retention import Retention
 from tocsin.errors import InvalidInput
-from tocsin.journal.contract import Journal
+from tocsin.journal.contract import Journal, Roster
+from tocsin.journal.etcd.address import DEFAULT_PREFIX
+from tocsin.journal.etcd.address import parse as parse_etcd
+from tocsin.journal.etcd.client import EtcdClient
+from tocsin.journal.etcd.journal import EtcdJournal
+from tocsin.journal.etcd.roster import EtcdRoster
 from tocsin.journal.sqlite import SqliteJournal
+from tocsin.member.address import split_address
+from tocsin.member.member import Enrolment, EtcdMember
+from tocsin.member.membership import Membership
+from tocsin.model.cluster import Hello, Member
 from tocsin.observe.metrics import Metrics
-from tocsin.replica.office import LockedOffice
-from tocsin.replica.replica import Paths, Replica
+from tocsin.peers.client import PeerClient
+from tocsin.peers.directory import Directory
+from tocsin.peers.server import PeerServer
+from tocsin.replica.leader import Losses, NoLosses
+from tocsin.replica.office import ElectedOffice, Office, SoleOffice
+from tocsin.replica.parts import Paths, Setup
+from tocsin.replica.peers import NoPeers, Peers
+from tocsin.replica.replica import Replica
 from tocsin.targets.exec.orders import ExecSettings
 from tocsin.targets.permissions import permissions_of
 from tocsin.targets.registry import build_targets
+
+
+class Node(NamedTuple):
+    """One process: the replica, and what the API needs to know of the others."""
+
+    replica: Replica
+    around: Around
 
 
 def raise_file_limit() -> None:
@@ -27,23 +53,123 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def compose(settings: Settings) -> Replica:
-    """A replica with the engines that the settings ask for. Nothing runs yet."""
+def compose(settings: Settings, clock: Clock | None = None) -> Node:
+    """A node with the engines that the settings ask for. Nothing runs yet."""
     settings.check()
+    clock = clock or SystemClock()
+    if settings.cluster:
+        return _clustered(settings, clock)
+    url = settings.journal_url()
+    if url.startswith("etcd:"):
+        return _alone_on_etcd(settings, clock)
+    return Node(_replica(settings, clock, _sqlite(url), SoleOffice(), NoPeers()), Around())
+
+
+def _clustered(settings: Settings, clock: Clock) -> Node:
+    """Several replicas that know each other. Each runs an etcd of its own, unless there is one for all."""
+    enrolment = Enrolment(settings)
+    own = Member(enrolment.own.name, enrolment.own.peer, _api_url(settings, enrolment.own))
+    directory = Directory(own.name, [own, *enrolment.others])
+    peers = PeerClient(own.name, directory, enrolment.client_context())
+    member: EtcdMember | None = None
+    if settings.journal:
+        client, prefix = _external(settings.journal)
+    else:
+        member = EtcdMember(
+            enrolment,
+            peers,
+            program=settings.etcd,
+            recover=settings.recover,
+            clock=clock,
+        )
+        client, prefix = EtcdClient(member.endpoints(), tls=enrolment.client_context()), DEFAULT_PREFIX
+    roster = EtcdRoster(client, prefix)
+    directory.consult(roster)
+    losses: Losses = NoLosses() if member is None else _Recovered(member)
+    replica = _replica(
+        settings, clock, EtcdJournal(client, prefix), ElectedOffice(clock), peers, losses, own.api
+    )
+    hello = _no_founding(own.name) if member is None else member.condition
+    server = PeerServer(own.peer, enrolment.server_context(), replica, hello)
+    replica.foundations = [server, peers] if member is None else [server, peers, member]
+    if member is not None:
+        replica.endings = [member.lost]
+        replica.troubles = [lambda: member.problem]
+
+    async def on_open() -> None:
+        await roster.enlist(own)
+        if member is not None:
+            member.mark_founded()
+        await directory.refresh()
+
+    replica.on_open = on_open
+    membership = Membership(roster, None if member is None else client)
+    return Node(replica, Around(peers, directory.members, membership))
+
+
+def _alone_on_etcd(settings: Settings, clock: Clock) -> Node:
+    """On an existing etcd, not to be reached by other replicas: they can take over, but not forward anything to it."""
+    client, prefix = _external(settings.journal)
+    roster: Roster = EtcdRoster(client, prefix)
+    own = Member(settings.replica_name(), "", _api_url(settings))
+    replica = _replica(
+        settings, clock, EtcdJournal(client, prefix), ElectedOffice(clock), NoPeers(), NoLosses(), own.api
+    )
+
+    async def on_open() -> None:
+        await roster.enlist(own)
+
+    replica.on_open = on_open
+    return Node(replica, Around(members=lambda: [own]))
+
+
+def _replica(
+    settings: Settings,
+    clock: Clock,
+    journal: Journal,
+    office: Office,
+    peers: Peers,
+    losses: Losses | None = None,
+    api: str = "",
+) -> Replica:
     paths = Paths(settings.data.absolute())
     return Replica(
-        name=settings.replica_name(),
-        paths=paths,
-        journal=_journal(settings.journal_url()),
-        office=LockedOffice(paths.lock),
-        targets=build_targets(
-            paths.data / "exec", _exec_settings(settings), permissions=permissions_of(settings)
+        Setup(
+            name=settings.replica_name(),
+            paths=paths,
+            journal=journal,
+            office=office,
+            peers=peers,
+            targets=build_targets(
+                paths.data / "exec", _exec_settings(settings), permissions=permissions_of(settings)
+            ),
+            clock=clock,
+            metrics=Metrics(),
+            retention=Retention.parse(settings.history_age, settings.history_each, settings.history_total),
+            snapshot_interval_s=parse_duration(settings.snapshot_interval, field="snapshot_interval"),
+            backups=Backups(settings.backup, settings.backup_keep) if settings.backup else None,
+            losses=losses or NoLosses(),
         ),
-        clock=SystemClock(),
-        metrics=Metrics(),
-        retention=Retention.parse(settings.history_age, settings.history_each, settings.history_total),
-        snapshot_interval_s=parse_duration(settings.snapshot_interval, field="snapshot_interval"),
+        api,
     )
+
+
+class _Recovered:
+    """Whether the cluster went on with a minority, of which the journal has yet to hear."""
+
+    def __init__(self, member: EtcdMember) -> None:
+        self._member = member
+
+    @property
+    def are_to_be_noted(self) -> bool:
+        return self._member.recovered_ms is not None
+
+    def noted(self) -> None:
+        self._member.recovery_noted()
+
+
+def _no_founding(name: str) -> Callable[[], Hello]:
+    return lambda: Hello(name, "founded", "")
 
 
 def _exec_settings(settings: Settings) -> ExecSettings:
@@ -54,13 +180,30 @@ def _exec_settings(settings: Settings) -> ExecSettings:
     )
 
 
-def _journal(url: str) -> Journal:
+def _api_url(settings: Settings, own: Member | None = None) -> str:
+    """Where clients find this replica: an address that listens everywhere is told as the one of its peers."""
+    host, port = settings.address()
+    if host in ("0.0.0.0", "::") and own is not None:
+        host = split_address(own.peer)[0]
+    scheme = "https" if settings.is_tls() else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _external(url: str) -> tuple[EtcdClient, str]:
+    if not url.startswith("etcd:"):
+        raise _no_journal(url, "etcd://h1:2379,h2:2379,h3:2379, or nothing: then each replica runs its own etcd")
+    address = parse_etcd(url)
+    return address.client(), address.prefix
+
+
+def _sqlite(url: str) -> Journal:
     scheme, found, rest = url.partition("://")
     if found and scheme == "sqlite" and rest.startswith("/"):
         return SqliteJournal(Path(rest[1:]).absolute())
-    raise InvalidInput(
-        f"{url!r} is not the URL of a journal",
-        field="journal",
-        value=url,
-        allowed="sqlite:///relative/path or sqlite:////absolute/path",
+    raise _no_journal(
+        url, "sqlite:///relative/path, sqlite:////absolute/path or etcd://h1:2379,h2:2379,h3:2379"
     )
+
+
+def _no_journal(url: str, allowed: str) -> InvalidInput:
+    return InvalidInput(f"{url!r} is not the URL of a journal", field="journal", value=url, allowed=allowed)

@@ -30,6 +30,7 @@ _FORMATS = {
     "http-address": ["http://127.0.0.1:9/", "https://localhost:9/x?y=1"],
     "entity-tags": ['"1"', 'W/"1"', "*", '"1", "2"'],
     "moment": _MOMENTS,
+    "replica-address": ["10.0.0.4:8410", "[::1]:8410", "d.example.org"],
     "printable": ["finance", "", "a b", "Zürich"],
     # A cursor is what was handed out, and none that is made up: the way through the pages has tests of its own.
     "cursor": [""],
@@ -41,6 +42,7 @@ _OF_FIELD = {
     "from": "moment",
     "until": "moment",
     "cursor": "cursor",
+    "peer": "replica-address",
     "If-Match": "entity-tags",
     "If-None-Match": "entity-tags",
     **dict.fromkeys(

@@ -105,7 +105,7 @@ def _issues_of(data: Path, changed: Callable[[Service, Health], Health]) -> list
 
     async def whole() -> list[str]:
         settings = Settings(data=data, name="one")
-        replica = compose(settings)
+        replica = compose(settings).replica
         await replica.start()
         try:
             service = Service(replica, settings)

@@ -81,7 +81,7 @@ def every_launch_of_a_herd_is_counted(tmp_path: Path) -> None:
     count = 1200
 
     async def whole() -> bytes:
-        replica = compose(Settings(data=tmp_path, name="one"))
+        replica = compose(Settings(data=tmp_path, name="one")).replica
         await replica.start()
         clock, never = SystemClock(), asyncio.Event()
         due = f"@at {clock.wall_ms() // 1000 + 2}"
@@ -243,18 +243,19 @@ def a_state_that_was_rebuilt_is_told(start: Any, tmp_path: Path) -> None:
 
 def a_damaged_snapshot_is_passed_over_and_told(tmp_path: Path) -> None:
     async def filled() -> None:
-        replica = compose(Settings(data=tmp_path, name="one"))
+        replica = compose(Settings(data=tmp_path, name="one")).replica
         await replica.start()
         for number in range(3):
             await replica.propose(
                 PutSchedule(convert({"id": f"s{number}", "cron": "@yearly", "target": {"kind": "null"}}))
             )
-            await replica.snapshotter.take()
+            await replica.snapshot_now()
+            await replica.parts.rounds.once()
         assert replica.metrics.snapshots._value.get() == 3
         await replica.stop()
 
     async def again() -> bytes:
-        replica = compose(Settings(data=tmp_path, name="one"))
+        replica = compose(Settings(data=tmp_path, name="one")).replica
         await replica.start()
         await replica.stop()
         return replica.metrics.text()

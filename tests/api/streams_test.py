@@ -24,7 +24,7 @@ from tocsin.replica.replica import Replica
 
 def _with_replica(data: Path, work: Callable[[Replica], Awaitable[Any]]) -> Any:
     async def run() -> Any:
-        replica = compose(Settings(data=data, name="one"))
+        replica = compose(Settings(data=data, name="one")).replica
         await replica.start()
         try:
             return await work(replica)
@@ -53,9 +53,11 @@ def a_reader_that_was_overtaken_is_told_what_it_missed(tmp_path: Path) -> None:
         frames = _frames(replica, Streams(replica), Place(1, 0), wanted, lambda: True, True)
         await anext(frames)
         assert _data(await anext(frames))[0]["id"] == "1.0"
-        await replica.snapshotter.take()
+        await replica.snapshot_now()
+        await replica.parts.rounds.once()
         await replica.propose(_put("later"))
-        await replica.snapshotter.take()
+        await replica.snapshot_now()
+        await replica.parts.rounds.once()
         (gap,) = _data(await anext(frames))
         first = await replica.first_kept()
         assert (gap["kind"], gap["first_sequence"], gap["last_sequence"]) == ("gap", 2, first - 1)
@@ -75,9 +77,11 @@ def entries_come_in_order_and_never_beyond_the_one_applied(tmp_path: Path) -> No
         assert [seq for seq, _ in await replica.entries(3, 100)] == list(range(4, newest + 1))
         assert await replica.entries(newest, 10) == []
         assert await replica.entries(newest + 7, 10) == []
-        await replica.snapshotter.take()
+        await replica.snapshot_now()
+        await replica.parts.rounds.once()
         await replica.propose(_put("later"))
-        await replica.snapshotter.take()
+        await replica.snapshot_now()
+        await replica.parts.rounds.once()
         with pytest.raises(Gap):
             await replica.entries(0, 3)
 

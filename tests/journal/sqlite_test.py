@@ -24,6 +24,9 @@ class _Sqlite(JournalConformance):
     async def make(self, folder: Path) -> Journal:
         return SqliteJournal(folder / "journal.db")
 
+    def file_bytes(self, folder: Path) -> int:
+        return (folder / "journal.db").stat().st_size
+
 
 @pytest.mark.parametrize("claim", _Sqlite.claims())
 def the_sqlite_journal_keeps_the_contract(claim: str, tmp_path: Path) -> None:

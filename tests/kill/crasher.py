@@ -65,18 +65,18 @@ def _arm(point: str) -> None:
 
 def _arm_conclusion() -> None:
     """Dies after it has concluded the first of several open launches."""
-    original = conclusion._conclude_one
+    original = conclusion.Concluder._conclude_here
 
     async def conclude_one(*args: Any) -> str:
         await original(*args)
         _die()
         return ""
 
-    conclusion._conclude_one = conclude_one
+    conclusion.Concluder._conclude_here = conclude_one
 
 
 async def _live(data: Path, schedules: list[dict[str, Any]], until_ended: bool) -> None:
-    replica = compose(Settings(data=data, name="crasher"))
+    replica = compose(Settings(data=data, name="crasher")).replica
     await replica.start()
     for schedule in schedules:
         await replica.propose(PutSchedule(convert(schedule)))

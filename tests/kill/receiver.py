@@ -16,6 +16,7 @@ class Seen(NamedTuple):
     name: str
     attempt: int
     at_s: float
+    term: int
 
     @property
     def schedule(self) -> str:
@@ -38,7 +39,8 @@ class HttpReceiver:
 
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers["Content-Length"] or 0))
-                seen = Seen(self.headers["Idempotency-Key"], int(self.headers["Tocsin-Attempt"]), time.time())
+                attempt, term = (int(self.headers[f"Tocsin-{name}"]) for name in ("Attempt", "Term"))
+                seen = Seen(self.headers["Idempotency-Key"], attempt, time.time(), term)
                 receiver.seen.append(seen)
                 threading.Event().wait(zlib.crc32(f"{seen.name}{seen.attempt}".encode()) % 200 / 1000)
                 status = 500 if self.path == "/flaky" and seen.attempt == 1 else 204
@@ -74,9 +76,9 @@ class ExecReceiver:
 
     def shell(self, then: str = "") -> str:
         """A shell line that makes its mark, then does something else."""
-        return f'echo "$TOCSIN_LAUNCH $TOCSIN_ATTEMPT $(date +%s.%N)" >> {self.path}; {then or "true"}'
+        return f'echo "$TOCSIN_LAUNCH $TOCSIN_ATTEMPT $(date +%s.%N) $TOCSIN_TERM" >> {self.path}; {then or "true"}'
 
     @property
     def seen(self) -> list[Seen]:
         lines = [line.split() for line in self.path.read_text().splitlines()]
-        return [Seen(name, int(attempt), float(at)) for name, attempt, at in lines]
+        return [Seen(name, int(attempt), float(at), int(term)) for name, attempt, at, term in lines]

@@ -188,6 +188,13 @@ def nothing_was_early(aftermath: Aftermath) -> None:
     assert early == []
 
 
+def every_call_and_every_command_carried_the_term_of_its_leader(aftermath: Aftermath) -> None:
+    for prefix in ("exec/", "http/"):
+        terms = {seen.term for seen in aftermath.seen_of(prefix)}
+        assert terms <= set(range(1, aftermath.service.status()["term"] + 1))
+        assert len(terms) > KILLS / 4, "most leaders lived long enough to call something"
+
+
 def every_launch_has_ended_with_a_reason(aftermath: Aftermath) -> None:
     for launch in aftermath.launches.values():
         assert launch["state"] not in OPEN

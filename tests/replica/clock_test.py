@@ -29,8 +29,8 @@ class _StepClock(SystemClock):
 
 def _with_clock(data: Path, work: Callable[[Replica, _StepClock], Awaitable[None]], **policies: Any) -> None:
     async def run() -> None:
-        replica, clock = compose(Settings(data=data, name="one")), _StepClock()
-        replica.clock = clock
+        clock = _StepClock()
+        replica = compose(Settings(data=data, name="one"), clock).replica
         await replica.start()
         schedule = {"id": "s", "cron": "* * * * * *", "target": {"kind": "null"}, **policies}
         await replica.propose(PutSchedule(convert(schedule)))

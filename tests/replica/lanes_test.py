@@ -23,7 +23,7 @@ from tocsin.node import compose
 from tocsin.replica.flight import Flight
 from tocsin.replica.lanes import CALLS_OUTSTANDING_MAX, Room, lane_of
 from tocsin.replica.launcher import CALLS_AT_ONCE, Launcher, Reports
-from tocsin.replica.office import LockedOffice
+from tocsin.replica.office import SoleOffice
 from tocsin.replica.outlook import AHEAD, HEAD, Outlook
 from tocsin.replica.replica import Replica
 from tocsin.replica.scheduler import agenda
@@ -88,8 +88,8 @@ def _launched(tmp_path: Path, work: Callable[[Launcher], Awaitable[None]]) -> Re
     """What came back in the end."""
 
     async def run() -> Reports:
-        office = LockedOffice(tmp_path / "lock")
-        await office.take()
+        office = SoleOffice()
+        office.renewed(0.0)
         target = HttpTarget()
         await target.start()
         launcher = Launcher({"http": target}, office, SystemClock(), lambda: None)
@@ -99,7 +99,7 @@ def _launched(tmp_path: Path, work: Callable[[Launcher], Awaitable[None]]) -> Re
             return launcher.take()
         finally:
             await target.stop()
-            office.leave()
+            office.ended()
 
     return asyncio.run(run())
 
@@ -199,7 +199,7 @@ def a_receiver_that_never_answers_holds_up_nobody_else(
         assert replica.open_calls < CALLS_OUTSTANDING_MAX // 4 + 10
 
     async def whole() -> None:
-        replica = compose(Settings(data=tmp_path, name="one"))
+        replica = compose(Settings(data=tmp_path, name="one")).replica
         await replica.start()
         try:
             await asyncio.wait_for(work(replica), 60)

@@ -10,13 +10,13 @@ from tocsin.clock import SystemClock
 from tocsin.model.target import NullTarget as NullSpec
 from tocsin.replica.flight import Flight
 from tocsin.replica.launcher import ENDS_AT_ONCE, REASON_BYTES_AT_ONCE, Launcher, Reports
-from tocsin.replica.office import LockedOffice
+from tocsin.replica.office import SoleOffice
 from tocsin.targets.contract import SUCCEEDED, Order, Outcome, Verdict
 from tocsin.targets.null import NullTarget
 
 
 def _launcher(tmp_path: Path) -> Launcher:
-    return Launcher({"null": NullTarget()}, LockedOffice(tmp_path / "lock"), SystemClock(), lambda: None)
+    return Launcher({"null": NullTarget()}, SoleOffice(), SystemClock(), lambda: None)
 
 
 def _flight(number: int) -> Flight:

@@ -31,9 +31,7 @@ class _StepClock(SystemClock):
 
 def _run(data: Path, work: Callable[[Replica], Awaitable[Any]], clock: SystemClock | None = None) -> Any:
     async def whole() -> Any:
-        replica = compose(Settings(data=data, name="one", kill_grace="1s"))
-        if clock is not None:
-            replica.clock = clock
+        replica = compose(Settings(data=data, name="one", kill_grace="1s"), clock).replica
         await replica.start()
         try:
             return await asyncio.wait_for(work(replica), 60)
@@ -163,7 +161,7 @@ def a_state_found_damaged_in_use_is_rebuilt_at_the_next_start(tmp_path: Path) ->
     state.write_bytes(raw)
 
     async def meet_damage() -> BaseException | None:
-        replica = compose(Settings(data=tmp_path, name="one"))
+        replica = compose(Settings(data=tmp_path, name="one")).replica
         try:
             await replica.start()
         except sqlite3.DatabaseError as damaged:
@@ -184,7 +182,8 @@ def a_snapshot_is_not_made_of_a_damaged_state(tmp_path: Path) -> None:
     async def work(replica: Replica) -> None:
         for number in range(300):
             await replica.propose(_put(f"s{number}"))
-        await replica.snapshotter.take()
+        await replica.snapshot_now()
+        await replica.parts.rounds.once()
         newest = replica.snapshotter.newest
         replica._store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (page,) = replica._store.db.execute(
@@ -194,8 +193,9 @@ def a_snapshot_is_not_made_of_a_damaged_state(tmp_path: Path) -> None:
             file.seek((page - 1) * 4096)
             file.write(b"\xff" * 4096)
         await replica.propose(_put("one-more", enabled=False))
-        with pytest.raises(SnapshotDamaged):
-            await replica.snapshotter.take()
+        making = asyncio.create_task(replica.snapshot_now())
+        assert isinstance(await replica.failed(), SnapshotDamaged)
+        making.cancel()
         assert replica.snapshotter.newest == newest
 
     _run(tmp_path, work)

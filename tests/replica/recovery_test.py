@@ -27,7 +27,7 @@ def _schedule(id: str, **fields: object) -> PutSchedule:
 
 def _with_replica(data: Path, work: Callable[[Replica], Awaitable[Any]]) -> Any:
     async def run() -> Any:
-        replica = compose(Settings(data=data, name="one"))
+        replica = compose(Settings(data=data, name="one")).replica
         await replica.start()
         try:
             return await work(replica)
@@ -94,10 +94,11 @@ def the_journal_is_trimmed_behind_the_older_of_two_snapshots(tmp_path: Path) -> 
         seqs = []
         for number in range(3):
             await replica.propose(_schedule(f"s{number}"))
-            await replica.snapshotter.take()
+            await replica.snapshot_now()
+            await replica.parts.rounds.once()
             assert replica.snapshotter.newest is not None
             seqs.append(replica.snapshotter.newest.seq)
-        bounds = await replica._journal.bounds()
+        bounds = await replica._setup.journal.bounds()
         return bounds.first, bounds.last, seqs
 
     first, _, seqs = _with_replica(tmp_path, work)
@@ -111,7 +112,8 @@ def a_lost_state_comes_back_from_snapshot_and_journal(tmp_path: Path) -> None:
     async def work(replica: Replica) -> None:
         for number in range(5):
             await replica.propose(_schedule(f"s{number}"))
-            await replica.snapshotter.take()
+            await replica.snapshot_now()
+            await replica.parts.rounds.once()
         await replica.propose(_schedule("after the last snapshot".replace(" ", "-")))
         digests.append(await replica.read(full_digest))
 
@@ -129,7 +131,8 @@ def a_damaged_snapshot_is_passed_over_for_the_one_before(tmp_path: Path) -> None
     async def work(replica: Replica) -> None:
         for number in range(5):
             await replica.propose(_schedule(f"s{number}"))
-            await replica.snapshotter.take()
+            await replica.snapshot_now()
+            await replica.parts.rounds.once()
 
     _with_replica(tmp_path, work)
     for path in tmp_path.glob("state.db*"):
@@ -148,7 +151,8 @@ def without_state_and_snapshots_a_trimmed_journal_is_refused(tmp_path: Path) -> 
     async def work(replica: Replica) -> None:
         for number in range(3):
             await replica.propose(_schedule(f"s{number}"))
-            await replica.snapshotter.take()
+            await replica.snapshot_now()
+            await replica.parts.rounds.once()
 
     _with_replica(tmp_path, work)
     for path in tmp_path.glob("state.db*"):
@@ -179,7 +183,7 @@ def a_journal_that_is_older_than_the_state_is_refused(tmp_path: Path) -> None:
 
 def two_processes_cannot_use_one_directory(tmp_path: Path) -> None:
     async def work(replica: Replica) -> None:
-        second = compose(Settings(data=tmp_path, name="two"))
+        second = compose(Settings(data=tmp_path, name="two")).replica
         with pytest.raises(OfficeTaken, match="another Tocsin"):
             await second.start()
 
@@ -189,9 +193,11 @@ def two_processes_cannot_use_one_directory(tmp_path: Path) -> None:
 def a_snapshot_taken_under_load_is_the_state_at_one_sequence_number(tmp_path: Path) -> None:
     async def work(replica: Replica) -> None:
         writing = [asyncio.create_task(replica.propose(_schedule(f"s{n}"))) for n in range(200)]
-        await replica.snapshotter.take()
+        await replica.snapshot_now()
+        await replica.parts.rounds.once()
         await asyncio.gather(*writing)
-        await replica.snapshotter.take()
+        await replica.snapshot_now()
+        await replica.parts.rounds.once()
 
     _with_replica(tmp_path, work)
     for manifest in snapshot.manifests(tmp_path / "snapshots"):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tocsin.errors import Stopping
+from tocsin.errors import NoLeader
 from tocsin.model.command import DeleteSchedule, LaunchNow
 from tocsin.replica.wishes import Wishes, settle
 
@@ -35,11 +35,11 @@ def nobody_waits_for_ever_when_the_loop_ends() -> None:
         under_way = asyncio.ensure_future(wishes.make(DeleteSchedule("b")))
         await asyncio.sleep(0)
         wishes.take()
-        wishes.close()
+        wishes.close(NoLeader("over"))
         for asked in (waiting, under_way):
-            with pytest.raises(Stopping):
+            with pytest.raises(NoLeader):
                 await asked
-        with pytest.raises(Stopping):
+        with pytest.raises(NoLeader):
             await wishes.make(DeleteSchedule("c"))
 
     asyncio.run(run())

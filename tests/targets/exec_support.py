@@ -65,11 +65,20 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def gone(pid: int) -> bool:
+    return _state(pid) in "ZX"
+
+
+def stopped(pid: int) -> bool:
+    """By SIGSTOP."""
+    return _state(pid) == "T"
+
+
+def _state(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return True
-    return stat.rpartition(")")[2].split()[0] in "ZX"
+        return "X"
+    return stat.rpartition(")")[2].split()[0]
 
 
 def children_of(pid: int) -> list[int]:

@@ -8,6 +8,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 
 from tocsin.api import problems, query
+from tocsin.api.around import Around
 from tocsin.api.description import openapi, reference
 from tocsin.api.door.access import guard, provide_caller
 from tocsin.api.door.gate import Gate
@@ -16,7 +17,9 @@ from tocsin.api.door.measured import Measured
 from tocsin.api.door.methods import Methods
 from tocsin.api.resources import (
     afterwards,
+    backup,
     bulk,
+    cluster,
     events,
     launches,
     preview,
@@ -32,9 +35,11 @@ from tocsin.errors import TocsinError
 from tocsin.replica.replica import Replica
 
 
-def build_app(replica: Replica, settings: Settings, streams: Streams | None = None) -> ASGIApp:
+def build_app(
+    replica: Replica, settings: Settings, streams: Streams | None = None, around: Around | None = None
+) -> ASGIApp:
     """The API of one replica, which must have been started."""
-    service = Service(replica, settings)
+    service = Service(replica, settings, around)
     given = streams or Streams(replica)
     app = Litestar(
         route_handlers=[
@@ -47,6 +52,8 @@ def build_app(replica: Replica, settings: Settings, streams: Streams | None = No
             *bulk.HANDLERS,
             *transfer.HANDLERS,
             *tokens.HANDLERS,
+            *backup.HANDLERS,
+            *cluster.HANDLERS,
             openapi.description,
             reference.page,
         ],

@@ -17,6 +17,7 @@ import structlog
 import uvicorn
 
 from tocsin.api.app import build_app
+from tocsin.api.around import Around
 from tocsin.api.door.access import ensure_admin
 from tocsin.api.door.lobby import Lobby, Patience
 from tocsin.api.door.protocol import PatientProtocol
@@ -24,7 +25,7 @@ from tocsin.api.door.tls import Certificate, certificate
 from tocsin.api.resources import events
 from tocsin.api.resources.streams import Streams
 from tocsin.config import Settings
-from tocsin.errors import InvalidInput, TocsinError
+from tocsin.errors import InvalidInput, NoLeader, TocsinError, Uncertain
 from tocsin.replica.replica import Replica
 
 log = structlog.get_logger()
@@ -81,10 +82,11 @@ async def run(
     settings: Settings,
     on_ready: Callable[[str], Awaitable[None]],
     patience: Patience | None = None,
+    around: Around | None = None,
 ) -> int:
     """Serve until a signal comes or the replica fails. Returns the exit status of the process.
 
-    ``on_ready`` is given the address, once requests are answered.
+    ``on_ready`` is given the address, once requests are answered. ``around`` are the other replicas.
     """
     shown = certificate(settings)
     listener = bind(settings)
@@ -93,10 +95,10 @@ async def run(
         if not await _started(replica, settings, stop):
             return 0
         try:
-            if settings.needs_tokens():
-                await ensure_admin(replica, settings.admin_file())
+            if settings.needs_tokens() and not await _has_admin(replica, settings, stop):
+                return 0
             door = _Door(listener, shown, patience or Patience())
-            return await _serve(replica, settings, door, stop, on_ready)
+            return await _serve(replica, settings, door, stop, on_ready, around)
         finally:
             await replica.stop()
 
@@ -113,6 +115,18 @@ async def _started(replica: Replica, settings: Settings, stop: asyncio.Event) ->
         return False
     starting.result()
     return True
+
+
+async def _has_admin(replica: Replica, settings: Settings, stop: asyncio.Event) -> bool:
+    """True when somebody can get in. In a cluster it may take until one of the replicas leads."""
+    while not stop.is_set():
+        try:
+            await ensure_admin(replica, settings.admin_file())
+            return True
+        except (NoLeader, Uncertain) as wrong:
+            log.warning("waits with the first token", reason=str(wrong))
+        await replica.clock.wait(stop, 1.0)
+    return False
 
 
 async def _start(replica: Replica, settings: Settings) -> None:
@@ -157,9 +171,10 @@ async def _serve(
     door: _Door,
     stop: asyncio.Event,
     on_ready: Callable[[str], Awaitable[None]],
+    around: Around | None,
 ) -> int:
     streams = Streams(replica)
-    server = make_server(build_app(replica, settings, streams), door.patience, door.shown)
+    server = make_server(build_app(replica, settings, streams, around), door.patience, door.shown)
     gc.freeze()  # what lives as long as the process need not be looked through whenever somebody sends a long list
     serving = asyncio.create_task(server.serve(sockets=[door.listener]), name="api")
     stopping = asyncio.create_task(stop.wait(), name="signal")

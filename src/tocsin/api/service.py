@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from litestar.di import NamedDependency
 
+from tocsin.api.around import Around
 from tocsin.api.door.access import Doorkeeper, require_reach
 from tocsin.config import Settings
 from tocsin.cron import parse_duration
@@ -26,8 +27,9 @@ _UNIX_MAX = 253_402_300_799  # the last second of 9999
 class Service:
     """One node, as the API sees it."""
 
-    def __init__(self, replica: Replica, settings: Settings) -> None:
+    def __init__(self, replica: Replica, settings: Settings, around: Around | None = None) -> None:
         self.replica = replica
+        self.around = around or Around()
         self.doorkeeper = Doorkeeper(replica, tokens_needed=settings.needs_tokens())
         self.permissions = permissions_of(settings)
         self.data = settings.data.absolute()

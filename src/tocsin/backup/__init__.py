@@ -1,1 +1,27 @@
-""""""
+"""Snapshots copied to another place: a folder, or any URL that ``fsspec`` knows (s3, gcs, hdfs, sftp, ...).
+
+``store``     ``Backups``: put, list, verify, fetch, prune
+``shelf``     what lies there: folders of journals, files in them
+``manifest``  what a backup claims to be, and what its files are called
+``copying``   the bytes on their way: compressed, counted, and their checksums taken
+``place``     where it is: the URL, its options, and what of it may be shown
+``patience``  nothing waits for ever: whoever says nothing for too long is given up
+``trouble``   what went wrong there, as a sentence with a remedy
+
+A place holds one folder for each journal, named by its incarnation::
+
+    <url>/<incarnation>/state-<sequence>-<checksum>.db.zst    the state, compressed
+    <url>/<incarnation>/state-<sequence>.json                 its manifest
+
+The manifest is what counts. It is written last, after the data was read back and its checksum was the right one, and
+removed first: whatever is interrupted in between leaves no backup behind that is none. The data carries a part of its
+checksum in its name, so that two replicas that copy the same moment (their files differ, their content does not)
+never write into the same file.
+
+Zstandard, level 3: a state shrinks to a fifth of its size at 350 MB/s a core; higher levels gain nothing on it.
+
+What is kept: of each journal the newest ``keep`` backups that are whole. Journals do not push out one another's, for a
+service that was started with an empty disk by mistake would soon have replaced all that is worth having by nothing. A
+journal whose newest backup is thirty days older than the newest of all is forgotten. What an interrupted copy left
+behind is removed when there is a newer backup of the same journal.
+"""

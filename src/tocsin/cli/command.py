@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 
 from tocsin.cli.complete import schedule_ids
 from tocsin.cli.help import tidied, usage_of
-from tocsin.errors import InvalidInput, TocsinError, Unreachable
+from tocsin.errors import InvalidInput, TocsinError, Uncertain, Unreachable
 
 if TYPE_CHECKING:
     from tocsin.client import Client
@@ -48,20 +48,25 @@ class Command(TyperCommand):
         return usage_of(self.get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        as_json = bool(ctx.params.get("as_json"))
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-        except TocsinError as error:
-            report(error, as_json)
-            raise typer.Exit(UNREACHABLE if isinstance(error, Unreachable) else REFUSED) from None
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            # Whoever reads has seen enough (`| head`): nothing may be written any more, not even at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
+        return told(ctx, super().invoke)
+
+
+def told(ctx: Any, invoke: Callable[[Any], Any]) -> Any:
+    """Invoke, and tell what goes wrong."""
+    as_json = bool(ctx.params.get("as_json"))
+    try:
+        result = invoke(ctx)
+        sys.stdout.flush()
+        return result
+    except TocsinError as error:
+        report(error, as_json)
+        raise typer.Exit(UNREACHABLE if isinstance(error, (Unreachable, Uncertain)) else REFUSED) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever reads has seen enough (`| head`): nothing may be written any more, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
 
 
 class Mistakes(TocsinError):  # why: so are all of tocsin.errors
@@ -101,14 +106,14 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
 
 
-def ask(url: str | None, question: Callable[[Client], Awaitable[_T]]) -> _T:
+def ask(url: str | None, question: Callable[[Client], Awaitable[_T]], timeout_s: float = 30.0) -> _T:
     """Open a client, ask, close it."""
     import asyncio
 
     async def whole() -> _T:
         from tocsin.client import Client
 
-        async with Client(url) as client:
+        async with Client(url, timeout_s=timeout_s) as client:
             if client.exposed:
                 say(f"tocsin: warning: {client.exposed} is not https: others can read your token on the way")
             try:

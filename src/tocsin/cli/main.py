@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli import completion, reckon, serve, tokens
+from tocsin.cli import backup, cluster, completion, reckon, serve, tokens
 from tocsin.cli.command import Command, Json, print_json
 from tocsin.cli.define import add, commands
 from tocsin.cli.define.set import set_fields
@@ -117,7 +117,12 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     },
 }
 _CLASSES = {"why": why.Why}
-_FAMILIES = (("token", tokens.app, "The service"), ("bulk", bulk.app, "Schedules"))
+_FAMILIES = (
+    ("token", tokens.app, "The service"),
+    ("backup", backup.app, "The service"),
+    ("cluster", cluster.app, "The service"),
+    ("bulk", bulk.app, "Schedules"),
+)
 for _panel, _group in _COMMANDS.items():
     for _name, _function in _group.items():
         app.command(_name, cls=_CLASSES.get(_name, Command), rich_help_panel=_panel)(_function)

@@ -76,6 +76,10 @@ def serve(
     etcd: Annotated[
         str | None, _option("etcd", "The etcd program that each replica of a cluster runs.", "etcd")
     ] = None,
+    recover: Annotated[
+        bool | None,
+        _option("recover", "The majority is lost for ever: go on with this replica alone.", "False"),
+    ] = None,
     backup: Annotated[
         str | None, _option("backup", "Folder or URL (s3://...) that snapshots are copied to.", "none")
     ] = None,
@@ -128,7 +132,7 @@ def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
     settings = Settings(**{key: value for key, value in given.items() if value is not None})
     logging.configure(settings.log_format)
     raise_file_limit()
-    replica = compose(settings)
+    node = compose(settings)
     _warn_of_listeners(settings)
     _warn_of_variables()
     # Only now, when the settings are known to be good: it takes half a second to load.
@@ -139,7 +143,7 @@ def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
         _greet(url, settings, added, as_json)
 
     async def whole() -> int:
-        return await server.run(replica, settings, on_ready)
+        return await server.run(node.replica, settings, on_ready, around=node.around)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(whole())

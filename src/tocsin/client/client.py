@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
+from tocsin.client.cluster import Clusters
 from tocsin.client.launches import Launches
 from tocsin.client.records import Records
 from tocsin.client.schedules import Schedules
@@ -14,15 +15,17 @@ from tocsin.client.trust import exposed, tls_of, token_of
 from tocsin.client.wire import TIMEOUT_S, Wire, addresses
 
 
-class Client(Schedules, Launches, Records, Transfers):
+class Client(Schedules, Launches, Records, Transfers, Clusters):
     """Talks to a Tocsin service::
 
         async with Client() as client:
             async for schedule in client.schedules(prefix="billing/"):
                 print(schedule.id, schedule.next)
 
-    Without an address it takes ``TOCSIN_URL``, else http://127.0.0.1:8400. ``token`` is what it shows to be let in
-    (else ``TOCSIN_TOKEN``), ``ca`` the file of the certificates it trusts (else ``TOCSIN_CA``, else the system's).
+    Without an address it takes ``TOCSIN_URL``, else http://127.0.0.1:8400. With those of several replicas, separated by
+    commas, it goes on with the next one when one fails (see ``again`` for what is repeated). ``token`` is what it shows
+    to be let in (else ``TOCSIN_TOKEN``), ``ca`` the file of the certificates it trusts (else ``TOCSIN_CA``, else the
+    system's).
     It raises ``tocsin.errors``.
     """
 

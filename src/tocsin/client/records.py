@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Literal
 from urllib.parse import quote
 
-from tocsin.client.asking import PAGE, Asking, launch_path, schedule_path
+from tocsin.client.asking import PAGE, Asking, decoded, launch_path, schedule_path
+from tocsin.model.backup import BackupView
 from tocsin.model.history import BackfillView, RecordPage, RecordView, VersionList
 from tocsin.model.launch import LaunchView
 from tocsin.model.request import BackfillRequest, ResolveRequest, RestoreRequest, TokenRequest
@@ -80,6 +81,10 @@ class Records(Asking):
     async def revoke_token(self, token: str) -> None:
         """By name or id."""
         await self._wire.request("DELETE", "/v1/tokens/" + quote(token, safe=""))
+
+    async def back_up(self) -> BackupView:
+        """Have a backup made now. It answers when the copy is there: give the client time for that."""
+        return decoded((await self._wire.request("POST", "/v1/backup")).body, BackupView)
 
     async def who_am_i(self) -> CallerView:
         return await self._get("/v1/whoami", CallerView)

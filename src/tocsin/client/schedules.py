@@ -59,7 +59,8 @@ class Schedules(Asking):
 
     async def create(self, schedule: Schedule) -> tuple[ScheduleView, bool]:
         """The schedule, and whether it is new; False: exactly this one existed already."""
-        answer = await self._wire.request("POST", "/v1/schedules", body=msgspec.json.encode(schedule))
+        body = msgspec.json.encode(schedule)
+        answer = await self._wire.request("POST", "/v1/schedules", body=body, repeatable=True)
         return decoded(answer.body, ScheduleView), answer.status == 201
 
     async def put(self, schedule: Schedule, *, expect: int | None = None) -> ScheduleView:
@@ -97,7 +98,9 @@ class Schedules(Asking):
 
     async def preview(self, schedule: Schedule, *, days: int = 14, after: str | None = None) -> PreviewView:
         """What writing this schedule would change in the days to come. Nothing is written."""
-        return await self._post("/v1/preview", PreviewView, PreviewRequest(schedule, days, after))
+        wish = msgspec.json.encode(PreviewRequest(schedule, days, after))
+        answer = await self._wire.request("POST", "/v1/preview", body=wish, repeatable=True)
+        return decoded(answer.body, PreviewView)
 
     async def why(self, id: str, at: str | None = None) -> WhyView:
         """Why there was a launch at that instant (RFC 3339 or unix seconds), or why not."""

@@ -12,15 +12,19 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from tocsin.client import again
+from tocsin.client.again import Lost, NotReached, Tries
 from tocsin.client.reach import cut_off, nobody, unanswered, unreached
 from tocsin.client.trust import distrust
-from tocsin.errors import InvalidInput, TocsinError
+from tocsin.errors import InvalidInput, NoLeader, TocsinError
 from tocsin.model.answer import Problem
 from tocsin.model.problem import error_of
 
 DEFAULT_URL = "http://127.0.0.1:8400"
 TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
+HASTY_S = 5.0
+"""How long an answer may take while there are other replicas that could give it."""
 SILENCE_MAX_S = 45.0
 """A stream says something every 15 seconds; one that is silent for so long has been cut."""
 
@@ -51,23 +55,25 @@ def addresses(given: str | Iterable[str] | None) -> list[str]:
 
 
 class Wire:
-    """A session with a service that has one or more addresses."""
+    """A session with a service that has one or more addresses. It stays with the one that answered last."""
 
     def __init__(
         self, urls: list[str], timeout_s: float, *, token: str = "", tls: ssl.SSLContext | bool = True
     ) -> None:
         self._urls = urls
+        self._at = 0
+        self._timeout_s = timeout_s
         self._headers = {"Authorization": f"Bearer {token}"} if token else {"Tocsin-Actor": _user()}
         self._tls = tls
-        self._timeout = aiohttp.ClientTimeout(total=timeout_s, connect=CONNECT_TIMEOUT_S)
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
         self._session = aiohttp.ClientSession(
-            timeout=self._timeout,
             headers=self._headers,
             connector=aiohttp.TCPConnector(ssl=self._tls),
         )
+        # By itself it repeats what was cut off, a deletion too: what is repeated is decided here.
+        self._session._retry_connection = False
 
     async def close(self) -> None:
         if self._session is not None:
@@ -81,37 +87,66 @@ class Wire:
         params: Iterable[tuple[str, str]] = (),
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        repeatable: bool | None = None,
     ) -> Answer:
-        """Ask the first address that can be reached. Raises what the service refuses with.
+        """Ask one address after the other until there is an answer. Raises what the service refuses with.
 
-        Only an address that nothing was sent to is passed over for the next one: a request that may have
-        arrived is never repeated, because not every request may be carried out twice.
+        ``repeatable``: it does no harm to carry it out twice, although its method does not say so. See ``again``.
         """
         query = urlencode(list(params))
-        unreachable = ""
         sent = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
-        for url in self._urls:
+        is_harmless = again.may_repeat(method, sent) if repeatable is None else repeatable
+        tries = Tries(self._urls, method, may_repeat=is_harmless)
+        while True:
+            url = self._urls[self._at]
             whole = URL(url + path + (f"?{query}" if query else ""), encoded=True)
             try:
-                return await self._ask(method, whole, body, sent)
-            except aiohttp.ClientConnectorCertificateError as wrong:
-                raise distrust(url, wrong.certificate_error) from None
-            except aiohttp.ClientConnectorError as wrong:
-                unreachable = unreached(wrong.os_error)
-            except (aiohttp.ClientError, TimeoutError) as wrong:
-                raise unanswered(url, method, wrong) from None
-        raise nobody(self._urls, unreachable)
+                return await self._ask(url, method, whole, body, sent, tries.is_hasty)
+            except TocsinError as wrong:
+                await tries.failed(wrong)
+            self._turn()
 
-    async def _ask(self, method: str, url: URL, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+    async def _ask(
+        self,
+        url: str,
+        method: str,
+        whole: URL,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        is_hasty: bool,
+    ) -> Answer:
+        session = self._opened()
+        total_s = min(HASTY_S, self._timeout_s) if is_hasty else self._timeout_s
+        connect_s = CONNECT_TIMEOUT_S if len(self._urls) == 1 else HASTY_S / 2
+        timeout = aiohttp.ClientTimeout(total=total_s, connect=min(connect_s, 0.8 * total_s))
+        try:
+            async with session.request(
+                method, whole, data=body, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                content = await response.read()
+        except aiohttp.ClientConnectorCertificateError as wrong:
+            raise distrust(url, wrong.certificate_error) from None
+        except aiohttp.ClientConnectorError as wrong:
+            raise NotReached(unreached(wrong.os_error)) from None
+        except aiohttp.ConnectionTimeoutError:
+            raise NotReached("it took too long") from None
+        except (aiohttp.ClientError, TimeoutError) as wrong:
+            found = unanswered(url, method, wrong)
+            lost = Lost(found.message, hint=found.hint)
+            lost.was_cut = not isinstance(wrong, TimeoutError)
+            raise lost from None
+        if response.status >= 300:
+            raise _refusal(response.status, content)
+        return Answer(response.status, response.headers, content)
+
+    def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             raise TocsinError("the client is not open", hint="use it as `async with Client() as client:`")
-        async with self._session.request(
-            method, url, data=body, headers=headers, allow_redirects=False
-        ) as response:
-            content = await response.read()
-            if response.status >= 300:
-                raise _refusal(response.status, content)
-            return Answer(response.status, response.headers, content)
+        return self._session
+
+    def _turn(self) -> None:
+        """To the next address: who did not answer now will be asked again only after all others."""
+        self._at = (self._at + 1) % len(self._urls)
 
     async def stream(
         self,
@@ -122,16 +157,20 @@ class Wire:
         body: bytes | AsyncIterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """What comes, as it comes, of the first address that can be reached. It may take for ever."""
-        if self._session is None:
-            raise TocsinError("the client is not open", hint="use it as `async with Client() as client:`")
+        """What comes, as it comes, of the first address that can be reached. It may take for ever.
+
+        When it is cut off, whoever asks again asks another address.
+        """
+        session = self._opened()
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_MAX_S)
         query = urlencode(list(params))
         unreachable = ""
-        for url in self._urls:
+        refusal: TocsinError | None = None
+        for _ in self._urls:
+            url = self._urls[self._at]
             whole = URL(url + path + (f"?{query}" if query else ""), encoded=True)
             try:
-                async with self._session.request(
+                async with session.request(
                     method, whole, data=body, headers=headers, timeout=timeout, allow_redirects=False
                 ) as response:
                     if response.status >= 300:
@@ -145,9 +184,18 @@ class Wire:
                 raise distrust(url, wrong.certificate_error) from None
             except aiohttp.ClientConnectorError as wrong:
                 unreachable = unreached(wrong.os_error)
+                self._turn()
             except (aiohttp.ClientError, TimeoutError) as wrong:
+                self._turn()
                 raise cut_off(url, wrong) from None
-        raise nobody(self._urls, unreachable)
+            except TocsinError as wrong:
+                if not wrong.retryable or not (method == "GET" or isinstance(wrong, NoLeader)):
+                    raise
+                self._turn()
+                if isinstance(body, AsyncIterable):
+                    raise  # a part of it may be gone
+                refusal = wrong
+        raise refusal or nobody(self._urls, unreachable)
 
 
 def _user() -> str:

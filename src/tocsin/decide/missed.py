@@ -16,11 +16,16 @@ CATCH_UP_MAX = 1000
 """How many missed occurrences of one schedule ``all`` launches at the most: the newest."""
 
 
+_DOUBTFUL = "missed: the record of this time was lost, it may have been launched, and on_doubt is 'skip'"
+
+
 class Presence(NamedTuple):
     """Since when the leader has been acting, and when somebody last was before."""
 
     since_ms: int
     absent_since_ms: int
+    doubtful_until_ms: int = 0
+    """What was planned before this moment may have been launched by somebody whose record is lost."""
 
 
 class CatchUp(NamedTuple):
@@ -38,6 +43,10 @@ class CatchUp(NamedTuple):
 
 def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> CatchUp:
     """Apply the policy to the missed occurrences from ``first_s`` on."""
+    if first_s * 1000 < presence.doubtful_until_ms and not plan.rule.may_repeat:
+        before = presence._replace(since_ms=min(presence.since_ms, presence.doubtful_until_ms))
+        last_s = _last_missed(plan, schedule, first_s, before)
+        return CatchUp(None, last_s + 1, last_s, _DOUBTFUL)
     last_s = _last_missed(plan, schedule, first_s, presence)
     policy = plan.rule.missed
     if policy is Missed.SKIP:

@@ -118,7 +118,10 @@ async def settle(journal: Journal, id: bytes, raw: bytes, after: int) -> None:
     """
     found = await journal.get(after + 1)
     if found is None:
-        await journal.append(id, raw, after)
-        return
-    if found.id != id:
+        try:
+            await journal.append(id, raw, after)
+            return
+        except Conflict:  # the first offer may have landed in between
+            found = await journal.get(after + 1)
+    if found is None or found.id != id:
         raise Conflict(f"another entry holds sequence number {after + 1}")

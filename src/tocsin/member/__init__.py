@@ -1,1 +1,49 @@
-""""""
+"""The etcd that each replica of a cluster runs for itself.
+
+Tocsin's journal needs a quorum, and etcd is one. A replica that is started with ``--cluster`` runs a member of it, so
+that nobody has to set up anything else. The data of etcd is authoritative for who is a member; ``--cluster`` only says
+where to look for the others.
+
+::
+
+    <data>/member/member.json      what this disk remembers: its token, and whether it belongs to a cluster
+    <data>/member/etcd/            etcd's data
+    <data>/member/etcd.log         what etcd prints, and .1 for what came before
+    <data>/member/etcd.removed/    the data of a member that the others removed, until it happens again
+    <data>/member/tls/             certificates derived from the cluster's secret
+    <data>/member/recovered.json   the cluster went on with this replica alone, and the journal does not say so yet
+
+How a replica comes up:
+
+=====================================  ========================================================================
+it has data                            etcd is started with it, or taken over if it still runs
+empty, all others are empty too        they found the cluster together
+empty, another belongs to a cluster    it joins, as a new member in the old one's place, if it may
+empty, and some do not answer          it waits, and says for whom
+``--recover``, and it has data         the others are struck off, and join again with empty disks
+=====================================  ========================================================================
+
+What goes wrong and what happens then:
+
+=====================================  ========================================================================
+etcd dies                              it is started again, with growing pauses
+Tocsin dies                            etcd stays, for the quorum's sake; the next Tocsin takes it over
+no majority                            it waits; ``problem`` and the log say what is missing
+removed by the others                  ``lost`` says so; the data is put aside, and the replica has to stop
+another secret                         the handshake fails; neither learns anything of the other
+=====================================  ========================================================================
+
+``address``      the list of replicas and their ports
+``secret``       certificates from one secret
+``record``       what this disk remembers
+``files``        small files, written as a whole
+``founding``     to found, to join or to wait: a pure decision, and the asking for it
+``joining``      how the others take in a replica with an empty disk
+``recovery``     going on after the majority was lost
+``program``      the etcd program and its options
+``process``      keeps it running
+``chatter``      what it prints
+``health``       how it is doing
+``membership``   replicas come and go
+``member``       all of it together
+"""

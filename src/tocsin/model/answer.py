@@ -76,6 +76,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     started_at: datetime
     uptime_s: int
+    role: str
+    """Of this replica: leader, follower, starting, or former, which has resigned and is about to stop."""
     leader: str
     term: int
     sequence: int

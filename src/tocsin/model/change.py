@@ -45,6 +45,17 @@ class Returned(_Change, frozen=True):
     absent_since_ms: int
 
 
+class Restored(_Change, frozen=True):
+    """The journal was lost, and what was written after that moment with it. What fell due since may have been launched:
+    it is in doubt."""
+
+    since_ms: int
+
+
+class Checkpoint(_Change, frozen=True):
+    """Every replica makes a snapshot at this very entry, so that snapshots can be compared."""
+
+
 # Decisions about occurrences: each also says where the schedule's due row goes.
 # An instant of None: there is no next occurrence. at = instant + delay.
 
@@ -271,6 +282,8 @@ Change = (
     | Renewed
     | Resigned
     | Returned
+    | Restored
+    | Checkpoint
     | LaunchesStarted
     | LaunchesQueued
     | LaunchesSkipped

@@ -51,6 +51,19 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class Hello(msgspec.Struct, frozen=True):
+    """What a replica answers before it knows anything of the journal: does its disk remember a cluster?"""
+
+    name: str
+    condition: Literal["empty", "founding", "founded"]
+    token: str = ""
+    """Of its disk, made by chance when it was empty: a replica that comes back with another one has forgotten."""
+    founding: str = ""
+    """Of the cluster that it founds or founded; it stands for the disks of all its founders."""
+    cluster: str = ""
+    """The replicas as it was told them, ``a=HOST:PORT,b=HOST:PORT``."""
+
+
 class Asked(msgspec.Struct, frozen=True):
     """An attempt whose fate a new leader asks after, at the replica that was to make the call."""
 
@@ -58,6 +71,8 @@ class Asked(msgspec.Struct, frozen=True):
     attempt: int
     kind: str
     generated_at_ms: int
+    term: int = 0
+    """The leadership in which the call was to be made."""
 
 
 class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):

@@ -127,6 +127,16 @@ class NoteTokenUse(msgspec.Struct, frozen=True):
         return "the use of tokens"
 
 
+class MakeCheckpoint(msgspec.Struct, frozen=True):
+    """Every replica makes a snapshot at the same entry."""
+
+    actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return "a checkpoint"
+
+
 Command = (
     PutSchedule
     | DeleteSchedule
@@ -138,4 +148,5 @@ Command = (
     | CreateToken
     | RevokeToken
     | NoteTokenUse
+    | MakeCheckpoint
 )

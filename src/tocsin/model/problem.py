@@ -23,6 +23,10 @@ _STATUS: tuple[tuple[type[errors.TocsinError], int], ...] = (
     (errors.JournalUnavailable, 503),
     (errors.Unknown, 503),
     (errors.Stopping, 503),
+    (errors.BackupError, 503),
+    (errors.NoLeader, 503),
+    (errors.ClusterError, 409),
+    (errors.Uncertain, 504),
     (errors.Unreachable, 503),
 )
 _BY_STATUS: dict[int, type[errors.TocsinError]] = {

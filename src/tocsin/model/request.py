@@ -59,6 +59,23 @@ class BulkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """Only tell which ones it would be."""
 
 
+ReplicaName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]
+
+
+class AddReplicaRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A replica that is to join the cluster."""
+
+    name: ReplicaName
+    peer: Annotated[str, msgspec.Meta(min_length=1, max_length=260)]
+    """``HOST:PORT`` at which the other replicas reach it."""
+
+
+class RemoveReplicaRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A replica that is to leave the cluster."""
+
+    name: ReplicaName
+
+
 class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A token to be made."""
 

@@ -34,6 +34,8 @@ class Rule(msgspec.Struct, frozen=True, array_like=True, gc=False):
     jitter_ms: int = 0
     start_ms: int = 0
     end_ms: int = 0
+    may_repeat: bool = False
+    """``on_doubt`` is ``relaunch``."""
 
 
 DEFAULT = Rule()

@@ -41,6 +41,7 @@ _ROUTE_OF = {
     **{word: word for word in ("schedules", "launches", "status", "preview", "events", "history", "tokens")},
     **dict.fromkeys(("import", "export", "bulk"), "bulk"),
     "whoami": "tokens",
+    "backup": "backup",
 }
 """The word behind ``/v1/``, and the kind of address that it makes."""
 _PROBES = ("healthz", "readyz", "metrics")
@@ -146,6 +147,14 @@ class Metrics:
         )
         self.snapshots_damaged = self._counter(
             "tocsin_snapshots_damaged", "Snapshots passed over at the start because they were not whole"
+        )
+        self.backups = self._counter("tocsin_backups", "Snapshots copied to the place of the backups")
+        self.backup_failures = self._counter(
+            "tocsin_backup_failures", "Tries to copy a snapshot there that came to nothing"
+        )
+        self.backup_age_seconds = self._gauge(
+            "tocsin_backup_age_seconds",
+            "Age of the newest backup; while none is known, time since the start; 0 where none are made",
         )
         self.state_rebuilds = self._counter(
             "tocsin_state_rebuilds",

@@ -1,14 +1,23 @@
-"""What the last leader left open is concluded before anything new is scheduled.
+"""What the last leader left open is concluded.
 
 ==================================  ============================================================
-the target                          what is done
+the call was to be made             what is done
+==================================  ============================================================
+by another replica                  it is asked (``elsewhere``); if it stays silent, as below, for nobody can look up
+by this one, in a former term       it knows, as long as it is the same process
+by this one, before it was started  the target's own records are asked, if it keeps any
+==================================  ============================================================
+
+==================================  ============================================================
+the target                          what is done when nobody knows
 ==================================  ============================================================
 idempotent by name                  launched again under the same name
 looks up by name, refuses a second  adopted if it is there, launched only if it is certainly not
 neither                             unknown: the owner's ``on_doubt`` decides
 ==================================  ============================================================
 
-It costs in proportion to open launches, not to schedules.
+Before anything is called again, the journal hears that it is this replica that calls it now. It costs in proportion to open
+launches, not to schedules, and new occurrences do not wait for the answers of others.
 """
 
 from __future__ import annotations
@@ -18,8 +27,10 @@ from collections.abc import Sequence
 import structlog
 
 from tocsin.observe.metrics import Metrics
-from tocsin.replica.flight import Flight
+from tocsin.replica.elsewhere import Elsewhere
+from tocsin.replica.flight import Again, Flight, flight_of_row
 from tocsin.replica.launcher import Launcher
+from tocsin.state.queries import OrderRow
 from tocsin.targets.contract import Outcome, Verdict
 
 log = structlog.get_logger()
@@ -28,35 +39,49 @@ _LOST = Outcome(
 )
 
 
-async def conclude(flights: Sequence[Flight], launcher: Launcher, metrics: Metrics) -> dict[str, int]:
-    """Take care of every open launch. Returns how many were treated how."""
-    counts: dict[str, int] = {}
-    for flight in flights:
-        how = await _conclude_one(flight, launcher)
-        counts[how] = counts.get(how, 0) + 1
-        metrics.concluded.labels(how).inc()
-    if counts:
-        log.info("concluded what was left open", **counts)
-    return counts
+class Concluder:
+    """Takes care of what is open when a term begins."""
 
+    def __init__(self, name: str, launcher: Launcher, elsewhere: Elsewhere, metrics: Metrics) -> None:
+        self._name = name
+        self._launcher = launcher
+        self._elsewhere = elsewhere
+        self._metrics = metrics
 
-async def _conclude_one(flight: Flight, launcher: Launcher) -> str:
-    target = launcher.target(flight.kind)
-    if target.looks_up:
-        return _adopt(flight, await target.lookup(flight.order), launcher)
-    if flight.cancel is None and target.idempotent(flight.order.target):
-        launcher.hand_over([flight], doubtful=True)
-        return "repeated"
-    launcher.report(flight, _LOST)
-    return "unknown"
+    async def conclude(self, rows: Sequence[OrderRow], term: int, former_terms: set[int]) -> list[Again]:
+        """Take care of every open launch. ``former_terms``: those in which this very process led. Returns what is to be
+        called now."""
+        counts: dict[str, int] = {}
+        again: list[Again] = []
+        for row in rows:
+            flight = flight_of_row(row, term)
+            if row.replica != self._name or row.term in former_terms:
+                self._elsewhere.add(flight, row.replica, row.term)
+                how = "asked"
+            else:
+                how = await self._conclude_here(flight, again)
+            counts[how] = counts.get(how, 0) + 1
+            self._metrics.concluded.labels(how).inc()
+        if counts:
+            log.info("concluded what was left open", **counts)
+        return again
 
+    async def _conclude_here(self, flight: Flight, again: list[Again]) -> str:
+        target = self._launcher.target(flight.kind)
+        if target.looks_up:
+            return self._adopt(flight, await target.lookup(flight.order), again)
+        if flight.cancel is None and target.idempotent(flight.order.target):
+            again.append(Again(flight, doubtful=True))
+            return "repeated"
+        self._launcher.report(flight, _LOST)
+        return "unknown"
 
-def _adopt(flight: Flight, found: Outcome | None, launcher: Launcher) -> str:
-    if found is None:
-        launcher.hand_over([flight])
-        return "launched"
-    if found.verdict is Verdict.ACCEPTED:
-        launcher.adopt(flight)
-        return "adopted"
-    launcher.report(flight, found)
-    return "unknown" if found.verdict is Verdict.UNKNOWN else "found"
+    def _adopt(self, flight: Flight, found: Outcome | None, again: list[Again]) -> str:
+        if found is None:
+            again.append(Again(flight, doubtful=False))
+            return "launched"
+        if found.verdict is Verdict.ACCEPTED:
+            self._launcher.adopt(flight)
+            return "adopted"
+        self._launcher.report(flight, found)
+        return "unknown" if found.verdict is Verdict.UNKNOWN else "found"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -55,6 +55,13 @@ class Flight(msgspec.Struct, gc=False):
             parse_duration(retry.max_backoff, field="retry.max_backoff") * 1000,
             retry.jitter,
         )
+
+
+class Again(NamedTuple):
+    """A launch of a former term to be called (again). ``doubtful``: it may have been called before."""
+
+    flight: Flight
+    doubtful: bool
 
 
 def flights_of_starts(rows: Sequence[DueRow], lids: Sequence[int], term: int, now_ms: int) -> list[Flight]:

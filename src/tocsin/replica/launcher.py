@@ -24,7 +24,7 @@ from tocsin.replica.lanes import (
     patience_s,
 )
 from tocsin.replica.office import Office
-from tocsin.targets.contract import BatchTarget, Outcome, Target, Verdict
+from tocsin.targets.contract import BatchTarget, Order, Outcome, Target, Verdict
 from tocsin.targets.slots import Shares, Slots
 
 log = structlog.get_logger()
@@ -73,6 +73,8 @@ class Launcher:
             for kind in targets
         }
         """Flights by lane that no target has answered yet, those that wait for a slot among them."""
+        self._batched: dict[int, Flight] = {}
+        """Flights in batches that are under way."""
         self._closed = False
 
     def target(self, kind: str) -> Target:
@@ -116,6 +118,11 @@ class Launcher:
         self._flying[flight.lid] = flight
         self._spawn(self._follow(flight), _WATCH)
 
+    def note_running(self, flight: Flight) -> None:
+        """It runs on another replica: say so."""
+        self._reports.accepted[flight.lid] = flight
+        self._wake()
+
     def cancel(self, lid: int, reason: str) -> None:
         """Stop it, wherever it is on its way. It then ends as cancelled, unless it was faster."""
         flight = self._flying.get(lid)
@@ -124,6 +131,14 @@ class Launcher:
         flight.cancel = reason
         if not self._send_away(self._tickets.get(lid)):
             self._spawn(self._targets[flight.kind].cancel(flight.order), _CALL)
+
+    def cancel_named(self, name: str, attempt: int, reason: str) -> bool:
+        """The same, by name. False: it is not on its way here."""
+        for lid, flight in self._flying.items():
+            if (flight.order.name, flight.order.attempt) == (name, attempt):
+                self.cancel(lid, reason)
+                return True
+        return False
 
     def report(self, flight: Flight, outcome: Outcome) -> None:
         """An attempt ended."""
@@ -158,12 +173,38 @@ class Launcher:
     def pending(self) -> bool:
         return bool(self._reports)
 
-    async def drain(self, grace_s: float) -> None:
-        """Make no more calls, give those that are being made a moment to end, then let go. What runs elsewhere
-        runs on."""
+    def close(self) -> None:
+        """Make no more calls, from this moment on. Whatever waits for its turn is withdrawn."""
         self._closed = True
         for ticket in self._tickets.values():
             self._send_away(ticket)
+
+    async def settled(self) -> None:
+        """What was sent away by ``close`` has been noted, and calls that end in this very moment too."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    @property
+    def is_calling(self) -> bool:
+        """Are calls under way whose answer is still to come? What runs after it was accepted is not counted."""
+        return any(task.get_name() == _CALL for task in self._tasks)
+
+    def known(self) -> dict[tuple[str, int], Outcome | None]:
+        """Everything that was handed over and is not written down yet, by name and attempt: how it ended, or None while
+        it is under way. What was withdrawn is not in it: no call was made."""
+        found: dict[tuple[str, int], Outcome | None] = {
+            (flight.order.name, flight.order.attempt): None
+            for flights in (self._flying, self._batched)
+            for flight in flights.values()
+        }
+        for flight, outcome in self._reports.ended:
+            found[flight.order.name, flight.order.attempt] = outcome
+        return found
+
+    async def drain(self, grace_s: float) -> None:
+        """Make no more calls, give those that are being made a moment to end, then let go. What runs elsewhere
+        runs on."""
+        self.close()
         calls = [task for task in self._tasks if task.get_name() == _CALL]
         if calls:
             await asyncio.wait(calls, timeout=grace_s)
@@ -205,9 +246,13 @@ class Launcher:
         if not has_slot:
             return None if flight.cancel is None else Outcome(Verdict.CANCELLED)
         try:
-            return await self._call(flight)
+            outcome = await self._call(flight)
         finally:
             slots.give_back(lane)
+        if doubtful and outcome is not None and outcome.verdict is Verdict.NOT_STARTED:
+            # That call did not go out, but the one of a former leader may have.
+            return msgspec.structs.replace(outcome, verdict=Verdict.UNKNOWN)
+        return outcome
 
     async def _slot(self, flight: Flight, slots: Slots, lane: str) -> bool:
         """Wait for its turn. False: it shall not be called any more. Raises TimeoutError if that takes too long."""
@@ -240,7 +285,13 @@ class Launcher:
             return Outcome(Verdict.CANCELLED)
         if not self._may_call():
             return None
-        return await self._targets[flight.kind].launch(flight.order)
+        outcome = await self._targets[flight.kind].launch(self._empowered(flight.order))
+        return None if outcome.is_too_late else outcome
+
+    def _empowered(self, order: Order) -> Order:
+        """With the end of our authority as it is known now: the target looks at it in the last moment."""
+        until_s = self._office.until_s()
+        return order if until_s is None else msgspec.structs.replace(order, until_s=until_s)
 
     def _may_call(self) -> bool:
         return self._office.holds() and not self._closed
@@ -258,7 +309,11 @@ class Launcher:
         self._wake()
         if flight.cancel is not None:
             await target.cancel(flight.order)
-        self._land(flight, await target.watch(flight.order))
+        outcome = await target.watch(flight.order)
+        if outcome.is_too_late:
+            self._withdraw([flight])
+        else:
+            self._land(flight, outcome)
 
     def _land(self, flight: Flight, outcome: Outcome) -> None:
         self._flying.pop(flight.lid, None)
@@ -271,8 +326,15 @@ class Launcher:
             if not self._may_call():
                 self._withdraw(flights)
                 return
-            outcomes = await target.launch_batch([flight.order for flight in flights])
+            self._batched.update((flight.lid, flight) for flight in flights)
+            outcomes = await target.launch_batch([self._empowered(flight.order) for flight in flights])
         finally:
             self._outstanding[kind].give_back(kind, len(flights))
-        self._reports.ended.extend(zip(flights, outcomes, strict=True))
+            for flight in flights:
+                self._batched.pop(flight.lid, None)
+        for flight, outcome in zip(flights, outcomes, strict=True):
+            if outcome.is_too_late:
+                self._reports.withdrawn.append(flight)
+            else:
+                self._reports.ended.append((flight, outcome))
         self._wake()

@@ -8,24 +8,28 @@ callers' commands come last and are judged when they are applied.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
 
+import msgspec
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.decide.retention import Retention
-from tocsin.errors import JournalError, Stopping
+from tocsin.errors import Deposed, JournalError, NoLeader, Stopping, TocsinError
 from tocsin.model import change as c
+from tocsin.model.cluster import Asked
 from tocsin.model.command import Command
 from tocsin.model.launch import LaunchState
 from tocsin.observe.metrics import Metrics
 from tocsin.replica import tally
-from tocsin.replica.conclusion import conclude
-from tocsin.replica.flight import flight_of_row, flights_of_starts
+from tocsin.replica.conclusion import Concluder
+from tocsin.replica.elsewhere import DOUBTED_MAX, Elsewhere
+from tocsin.replica.flight import Again, flight_of_row, flights_of_starts
+from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.launcher import Launcher, Reports
 from tocsin.replica.office import Office
-from tocsin.replica.outcomes import changes_of
+from tocsin.replica.outcomes import changes_of, resolutions
 from tocsin.replica.outlook import Outlook
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.scheduler import Agenda, agenda
@@ -37,10 +41,13 @@ log = structlog.get_logger()
 
 DUE_AT_ONCE = 5_000
 HEARTBEAT_S = 1.0
+GRACE_S = 10.0
 ABSENCE_MS = 5_000
 """A turn that comes so much later than planned means that nobody was able to act: suspend, stall, a clock's step."""
-RETENTION_EVERY_S = 60.0
-FORGOTTEN_AT_ONCE = 10_000
+STEP_MS = 2_000
+"""A wall clock that has moved by so much against the other one was put forward or back."""
+DOUBTED_FOR_MS = 3_600_000
+"""So long a new leader still asks what became of a launch that was put in doubt."""
 RENEWED_EVERY_MS = 60_000
 """The journal hears this often that somebody is in office, so that an absence is not taken for longer than it was."""
 
@@ -60,40 +67,76 @@ class Tick(NamedTuple):
         return ", ".join(parts) or "nothing to do"
 
 
+class Losses(Protocol):
+    """Was a majority of the journal lost, so that entries which were written may be missing?"""
+
+    @property
+    def are_to_be_noted(self) -> bool: ...
+
+    def noted(self) -> None:
+        """It stands in the journal now."""
+        ...
+
+
+class NoLosses:
+    are_to_be_noted = False
+
+    def noted(self) -> None:
+        return
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What every term of a replica has in common."""
+
+    name: str
+    store: Store
+    office: Office
+    clock: Clock
+    metrics: Metrics
+    on_state: Callable[..., Awaitable[Any]]
+    checkpoint_s: float
+    born_after: int
+    """The entry behind which the journal begins, if it goes on from a restored state; else 0."""
+    losses: Losses
+    is_clock_off: Callable[[], Awaitable[bool]]
+    """Do the others' clocks agree with each other and not with ours?"""
+    cancel_elsewhere: Callable[[str, Asked, str], Coroutine[None, None, None]]
+
+
 class Leader:
     """One term in office."""
 
     def __init__(
         self,
+        around: Surroundings,
         *,
-        name: str,
-        store: Store,
-        office: Office,
+        term: int,
+        former_terms: set[int],
         proposer: Proposer,
         launcher: Launcher,
-        clock: Clock,
-        metrics: Metrics,
-        retention: Retention,
-        on_state: Callable[..., Awaitable[Any]],
+        elsewhere: Elsewhere,
+        forgetting: Forgetting,
         wake: asyncio.Event,
     ) -> None:
-        self._name = name
-        self._store = store
-        self._office = office
+        self._around = around
+        self._store = around.store
+        self._clock = around.clock
+        self._metrics = around.metrics
+        self._on_state = around.on_state
         self._proposer = proposer
         self._launcher = launcher
-        self._clock = clock
-        self._metrics = metrics
-        self._retention = retention
-        self._on_state = on_state
+        self._elsewhere = elsewhere
+        self._forgetting = forgetting
         self._wake = wake
         self._wishes = Wishes(wake.set)
         self._outlook = Outlook()
-        self._stopping = False
-        self._term = 0
+        self._stopping = self._deposed = False
         self._alive_ms = 0
-        self._retained_s = clock.elapsed_s()
-        self._looked_upto_lid = self._looked_upto_sid = 0
+        self._offset_ms = 0
+        self._checkpoint_s = around.clock.elapsed_s() + around.checkpoint_s
+        self._told: set[asyncio.Task[None]] = set()
+        self._former_terms = former_terms
+        self.term = term
         self.ready = asyncio.Event()
 
     # What others may ask of it
@@ -103,12 +146,27 @@ class Leader:
         return await self._wishes.make(command)
 
     def stop(self) -> None:
-        self._stopping = self._proposer.stopping = True
+        """Resign."""
+        self._stopping = True
         self._wake.set()
+
+    def stop_for_good(self) -> None:
+        """Resign, and do not wait for what cannot be applied."""
+        self._proposer.stopping = True
+        self.stop()
+
+    def depose(self, term: int) -> None:
+        """Somebody who leads in that term says so: ours is over, if it was an earlier one."""
+        if term > self.term:
+            self._deposed = True
+            self._launcher.close()
+            self._wake.set()
 
     # Its life
 
     async def run(self) -> None:
+        """Returns after resigning. Raises Deposed when another took office (or took it first)."""
+        asking = asyncio.create_task(self._elsewhere.run(), name="elsewhere")
         try:
             await self._take_office()
             await self._conclude_open_launches()
@@ -121,11 +179,19 @@ class Leader:
         except Stopping as unfinished:
             log.warning("stopped with an entry that is not applied yet", reason=str(unfinished))
         finally:
-            self._wishes.close()
+            self._launcher.close()
+            self._around.office.ended()
+            self._wishes.close(NoLeader("this replica has left office", hint="try again in a moment"))
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
 
     async def turn(self) -> Tick:
         """One turn of the loop."""
+        if self._deposed:
+            raise Deposed("another replica leads")
         now_ms = self._clock.wall_ms()
+        if await self._noticed_wrong_clock(now_ms):
+            return Tick()
         if await self._noticed_absence(now_ms):
             return Tick(more=True)
         plan: Agenda = await self._on_state(
@@ -135,17 +201,30 @@ class Leader:
             log.error("a schedule cannot be read on this machine", schedule=id, reason=reason)
         reports = self._launcher.take()
         commands, wishes = await self._on_state(prepared, self._store.db, self._wishes.take(), now_ms)
-        forgotten = await self._forgettable(now_ms)
+        forgotten = await self._forgetting.changes(now_ms)
         outcomes = changes_of(reports, self._launcher.targets, now_ms)
-        changes = [*plan.changes(), *forgotten, *outcomes, *commands]
-        if not changes and now_ms - self._store.meta.time_ms > RENEWED_EVERY_MS:
+        again = self._elsewhere.take_again()
+        resolved = resolutions(self._elsewhere.take_resolved())
+        changes = [
+            *_attempts(again),
+            *plan.changes(),
+            *forgotten,
+            *outcomes,
+            *self._checkpoint(),
+            *resolved,
+            *commands,
+        ]
+        if not changes and self._is_to_be_heard(now_ms):
             changes = [c.Renewed()]
         if changes:
             try:
-                results = await self._proposer.commit(changes, self._term, now_ms)
-            except JournalError as refused:
-                return await self._not_written(refused, reports, wishes)
+                results = await self._proposer.commit(changes, self.term, now_ms)
+            except (JournalError, Deposed, Stopping) as refused:
+                self._launcher.give_back(reports)
+                self._elsewhere.give_back(again)
+                return await self._not_written(refused, wishes)
             await self._act(plan, changes, results, now_ms)
+            self._call_again(again)
             for wish, result in zip(wishes, results[len(changes) - len(commands) :], strict=True):
                 settle(wish.answer, result)
             tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
@@ -153,29 +232,53 @@ class Leader:
         return await self._summary(plan, reports, wishes)
 
     async def _take_office(self) -> None:
-        now_ms = self._alive_ms = self._clock.wall_ms()
-        self._term = self._store.meta.term + 1
+        around = self._around
         while True:
+            now_ms = self._alive_ms = self._clock.wall_ms()
+            self._offset_ms = self._offset()
+            changes: list[c.Change] = [c.TookOffice(self.term, around.name)]
+            since_ms = self._lost_since_ms()
+            if since_ms is not None:
+                changes.append(c.Restored(since_ms))
             try:
-                await self._proposer.commit([c.TookOffice(self._term, self._name)], self._term, now_ms)
+                await self._proposer.commit(changes, self.term, now_ms)
                 break
             except JournalError as refused:
-                if not refused.retryable:
-                    raise
+                if not refused.retryable or around.office.renew_s is not None:
+                    raise  # of several replicas another one may be able to
                 log.warning("cannot take office yet", reason=str(refused))
                 await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
-                now_ms = self._alive_ms = self._clock.wall_ms()
-        log.info("took office", term=self._term, replica=self._name)
-        if self._term > 1:
+        log.info("took office", term=self.term, replica=around.name)
+        if since_ms is not None:
+            around.losses.noted()
+            log.warning(
+                "the record since that moment is lost: what fell due since may have been launched",
+                since=datetime.fromtimestamp(since_ms / 1000, UTC).isoformat(timespec="seconds"),
+                remedy="under on_doubt 'skip' it is not repeated; 'tocsin why' tells for each schedule",
+            )
+        if self.term > 1:
             self._metrics.absences.inc()
 
+    def _lost_since_ms(self) -> int | None:
+        """Since when there is no record, if some was lost and this is the first term after it."""
+        meta, around = self._store.meta, self._around
+        is_restored = around.born_after and meta.seq == around.born_after
+        return meta.time_ms if is_restored or around.losses.are_to_be_noted else None
+
     async def _conclude_open_launches(self) -> None:
-        rows = await self._on_state(queries.handed_over, self._store.db)
-        flights = [flight_of_row(row, self._term) for row in rows]
-        await conclude(flights, self._launcher, self._metrics)
-        for flight in flights:
-            if flight.cancel is not None:
-                self._launcher.cancel(flight.lid, flight.cancel)
+        around, db = self._around, self._store.db
+        rows = await self._on_state(queries.handed_over, db)
+        concluder = Concluder(around.name, self._launcher, self._elsewhere, self._metrics)
+        for again in _portions(await concluder.conclude(rows, self.term, self._former_terms)):
+            await self._proposer.commit(_attempts(again), self.term, self._clock.wall_ms())
+            self._call_again(again)
+        for row in rows:
+            if row.cancel is not None:
+                self._cancel(row.lid, row.cancel)
+        if around.office.renew_s is not None:
+            since_ms = self._clock.wall_ms() - DOUBTED_FOR_MS
+            for row in await self._on_state(queries.doubted_since, db, since_ms, DOUBTED_MAX):
+                self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
 
     async def _noticed_absence(self, now_ms: int) -> bool:
         """Was there a time in which nobody acted (suspend, stall, a clock's step, a full disk)? Then the journal
@@ -187,9 +290,9 @@ class Leader:
         elif now_ms - since_ms < ABSENCE_MS + HEARTBEAT_S * 1000:
             return False
         try:
-            await self._proposer.commit([c.Returned(since_ms)], self._term, now_ms)
+            await self._proposer.commit([c.Returned(since_ms)], self.term, now_ms)
         except JournalError as refused:
-            await self._not_written(refused, Reports(), [])
+            await self._not_written(refused, [])
             return True
         if since_ms < now_ms:
             log.warning("nobody was able to act", seconds=round((now_ms - since_ms) / 1000, 1))
@@ -206,28 +309,42 @@ class Leader:
         for change, result in zip(changes, results, strict=True):
             if isinstance(change, c.LaunchesStarted):
                 rows = plan.decision.started_rows
-                self._launcher.hand_over(flights_of_starts(rows, result, self._term, now_ms))
+                self._launcher.hand_over(flights_of_starts(rows, result, self.term, now_ms))
             elif isinstance(change, c.CancelsOrdered):
                 for lid, reason in zip(change.lids, change.reasons, strict=True):
-                    self._launcher.cancel(lid, reason)
+                    self._cancel(lid, reason)
             elif isinstance(change, c.CancelRequested) and isinstance(result, int):
-                self._launcher.cancel(result, change.reason)
+                self._cancel(result, change.reason)
             elif isinstance(change, c.LaunchRequested | c.LaunchResolved) and isinstance(result, int):
                 requested.append(result)
         if lids or requested:
             rows = await self._on_state(queries.orders, self._store.db, lids + requested)
-            started = [flight_of_row(row, self._term) for row in rows if row.state == LaunchState.STARTED]
+            started = [flight_of_row(row, self.term) for row in rows if row.state == LaunchState.STARTED]
             self._launcher.hand_over(started)
         if requested:
             # A run-now may replace what is open: which, was found out when it was applied.
             for lid, reason in await self._on_state(queries.to_be_cancelled, self._store.db):
-                self._launcher.cancel(lid, reason)
+                self._cancel(lid, reason)
 
-    async def _not_written(self, refused: JournalError, reports: Reports, wishes: list[Wish]) -> Tick:
+    def _call_again(self, again: Sequence[Again]) -> None:
+        for flight, doubtful in again:
+            self._launcher.hand_over([flight], doubtful=doubtful)
+
+    def _cancel(self, lid: int, reason: str) -> None:
+        """Wherever it runs."""
+        found = self._elsewhere.host_of(lid)
+        if found is None:
+            self._launcher.cancel(lid, reason)
+            return
+        self._elsewhere.cancelled(lid, reason)
+        telling = asyncio.create_task(self._around.cancel_elsewhere(*found, reason), name="cancel")
+        self._told.add(telling)
+        telling.add_done_callback(self._told.discard)
+
+    async def _not_written(self, refused: TocsinError, wishes: list[Wish]) -> Tick:
         """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
-        if not refused.retryable:
+        if not isinstance(refused, JournalError) or not refused.retryable:
             raise refused
-        self._launcher.give_back(reports)
         for wish in wishes:
             settle(wish.answer, refused)
         log.error("nothing can be written down, so nothing is launched", reason=str(refused))
@@ -235,38 +352,52 @@ class Leader:
         return Tick(more=not self._stopping)
 
     async def _resign(self) -> None:
-        """Write down what is known, and let somebody else take over at once."""
-        await self._launcher.drain(grace_s=10.0)
+        """Write down what is known, and let somebody else take over at once. Where somebody else can, nothing is waited
+        for: the next leader asks after the calls that are under way."""
+        if self._around.office.renew_s is None:
+            await self._launcher.drain(grace_s=GRACE_S)
+        else:
+            self._launcher.close()
+            await self._launcher.settled()
         now_ms = self._clock.wall_ms()
         try:
+            changes: list[c.Change] = []
             while self._launcher.pending:
-                outcomes = changes_of(self._launcher.take(), self._launcher.targets, now_ms)
-                await self._proposer.commit(outcomes, self._term, now_ms)
-            await self._proposer.commit([c.Resigned()], self._term, now_ms)
-        except JournalError as refused:
+                if changes:
+                    await self._proposer.commit(changes, self.term, now_ms)
+                changes = changes_of(self._launcher.take(), self._launcher.targets, now_ms)
+            await self._proposer.commit([*changes, c.Resigned()], self.term, now_ms)
+            log.info("resigned", term=self.term)
+        except (JournalError, Deposed) as refused:
             log.warning("left office without a word", reason=str(refused))
 
     # Small steps
 
-    async def _forgettable(self, now_ms: int) -> list[c.Change]:
-        """Now and then, what history is to be forgotten."""
-        if self._clock.elapsed_s() - self._retained_s < RETENTION_EVERY_S:
+    def _is_to_be_heard(self, now_ms: int) -> bool:
+        """Is it time to say that somebody is in office, where nothing else was said for a while?"""
+        renew_s = self._around.office.renew_s
+        if renew_s is None:
+            return now_ms - self._store.meta.time_ms > RENEWED_EVERY_MS
+        return self._clock.elapsed_s() - self._proposer.sent_s >= renew_s
+
+    def _checkpoint(self) -> list[c.Change]:
+        if self._clock.elapsed_s() < self._checkpoint_s:
             return []
-        keep = self._retention
-        before_ms = now_ms - keep.age_ms
-        db = self._store.db
-        old, self._looked_upto_lid = await self._on_state(
-            queries.forgettable, db, self._looked_upto_lid, before_ms, keep.total, FORGOTTEN_AT_ONCE
-        )
-        many, self._looked_upto_sid = await self._on_state(
-            queries.surplus, db, self._looked_upto_sid, keep.each, FORGOTTEN_AT_ONCE
-        )
-        lids = sorted({*old, *many})
-        has_more = await self._on_state(queries.has_old_records, db, before_ms)
-        if not self._looked_upto_lid and not has_more:
-            # Once through: rest until the next time.
-            self._retained_s = self._clock.elapsed_s()
-        return [c.HistoryForgotten(lids, before_ms)] if lids or has_more else []
+        self._checkpoint_s = self._clock.elapsed_s() + self._around.checkpoint_s
+        return [c.Checkpoint()]
+
+    def _offset(self) -> int:
+        return self._clock.wall_ms() - round(self._clock.elapsed_s() * 1000)
+
+    async def _noticed_wrong_clock(self, now_ms: int) -> bool:
+        """Was this machine's clock put forward or back while the others' were not? Then it is not the one to decide
+        what is due."""
+        moved_ms, self._offset_ms = self._offset() - self._offset_ms, self._offset()
+        if abs(moved_ms) < STEP_MS or not await self._around.is_clock_off():
+            return False
+        log.error("this machine's clock was changed and the others' were not: leaving office", ms=moved_ms)
+        self.stop()
+        return True
 
     async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish]) -> Tick:
         next_ms: int | None = await self._on_state(self._outlook.next_wake_ms, self._store.db)
@@ -285,7 +416,23 @@ class Leader:
     async def _sleep(self, next_ms: int | None) -> None:
         """Until something is due, something comes back, somebody asks, or a heartbeat has passed."""
         seconds = HEARTBEAT_S
+        if self._around.office.renew_s is not None:
+            heard_s = self._clock.elapsed_s() - self._proposer.sent_s
+            seconds = min(seconds, max(0.0, self._around.office.renew_s - heard_s))
         if next_ms is not None:
             seconds = min(seconds, max(0.0, (next_ms - self._clock.wall_ms()) / 1000))
         await self._clock.wait(self._wake, seconds)
         self._wake.clear()
+
+
+def _attempts(again: Sequence[Again]) -> list[c.Change]:
+    """The journal hears who calls, before the call."""
+    if not again:
+        return []
+    flights = [flight for flight, _ in again]
+    return [c.AttemptsStarted([f.lid for f in flights], [f.order.attempt for f in flights])]
+
+
+def _portions(again: Sequence[Again]) -> Iterator[Sequence[Again]]:
+    for start in range(0, len(again), DUE_AT_ONCE):
+        yield again[start : start + DUE_AT_ONCE]

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from tocsin.decide.outcome import Ended, Settlement, settle
 from tocsin.model import change as c
+from tocsin.model.ids import parse_launch_name
 from tocsin.model.launch import LaunchState
 from tocsin.replica.flight import Flight
 from tocsin.replica.launcher import Reports
 from tocsin.targets.contract import Outcome, Target, Verdict
 
 REASON_LENGTH_MAX = 500
+_RESOLVED = {Verdict.SUCCEEDED: LaunchState.SUCCEEDED, Verdict.NOT_STARTED: LaunchState.SKIPPED}
 
 
 def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> list[c.Change]:
@@ -33,6 +35,21 @@ def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> lis
         [flight.lid for flight in reports.withdrawn], [flight.order.attempt for flight in reports.withdrawn]
     )
     return _present(accepted, succeeded, ended, failed, withdrawn)
+
+
+def resolutions(told: Sequence[tuple[Flight, Outcome, str]]) -> list[c.Change]:
+    """Launches that were in doubt, and of which somebody has told how they ended."""
+    found: list[c.Change] = []
+    for flight, outcome, replica in told:
+        name = parse_launch_name(flight.order.name)
+        state = _RESOLVED.get(outcome.verdict, LaunchState.FAILED)
+        note = f"told by replica {replica}" + (f": {outcome.reason}" if outcome.reason else "")
+        found.append(
+            c.LaunchResolved(
+                name.schedule, name.instant_s, name.manual, int(state), note[:REASON_LENGTH_MAX], replica
+            )
+        )
+    return found
 
 
 def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int) -> Settlement:

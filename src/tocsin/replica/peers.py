@@ -23,14 +23,6 @@ class Fate(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
 
 
-class Reported(msgspec.Struct, frozen=True):
-    """How an attempt of a former term ended, told by the replica that made the call."""
-
-    name: str
-    attempt: int
-    outcome: Outcome
-
-
 class Answered(msgspec.Struct, frozen=True):
     """A command was carried out by the leader, in that entry."""
 
@@ -52,10 +44,6 @@ class Peers(Protocol):
 
     async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
         """What became of these, and that replica will make no call of an earlier term any more."""
-        ...
-
-    async def report(self, leader: str, reports: Sequence[Reported], by: str) -> None:
-        """Tell the leader how attempts of a former term ended."""
         ...
 
     async def cancel(self, replica: str, asked: Asked, reason: str) -> None:
@@ -87,9 +75,6 @@ class NoPeers:
 
     async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
         return [Fate("unknown") for _ in asked]
-
-    async def report(self, leader: str, reports: Sequence[Reported], by: str) -> None:
-        return
 
     async def cancel(self, replica: str, asked: Asked, reason: str) -> None:
         return

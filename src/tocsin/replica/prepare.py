@@ -16,6 +16,7 @@ from tocsin.model.command import (
     CreateToken,
     DeleteSchedule,
     LaunchNow,
+    MakeCheckpoint,
     NoteTokenUse,
     PutSchedule,
     ResolveLaunch,
@@ -70,6 +71,8 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
             return c.TokenRevoked(command.id, command.actor)
         case NoteTokenUse():
             return c.TokensUsed(list(command.used_ms), list(command.used_ms.values()))
+        case MakeCheckpoint():
+            return c.Checkpoint()
 
 
 def past_occurrences(

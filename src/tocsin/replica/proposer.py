@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any
 
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.errors import JournalFull, JournalUnavailable, Stopping, Unknown
+from tocsin.errors import Conflict, Deposed, JournalFull, JournalUnavailable, Stopping, Unknown
 from tocsin.journal import codec
 from tocsin.journal.contract import Journal, settle
 from tocsin.model.change import Change
 from tocsin.model.entry import Entry
 from tocsin.observe.metrics import Metrics
-from tocsin.replica.notices import Applied
-from tocsin.state.apply import apply
+from tocsin.replica.applying import Applier, Landed
+from tocsin.replica.office import Office
 from tocsin.state.store import Store
 
 log = structlog.get_logger()
-_T = TypeVar("_T")
-RunOnState = Callable[..., Awaitable[_T]]
 
 
 class Proposer:
@@ -32,33 +30,40 @@ class Proposer:
         self,
         journal: Journal,
         store: Store,
+        applier: Applier,
+        office: Office,
         clock: Clock,
         metrics: Metrics,
-        on_state: Callable[[Callable[[], list[object]]], Awaitable[list[object]]],
+        on_state: Callable[..., Awaitable[Any]],
         pause: Callable[[float], Awaitable[None]],
     ) -> None:
         self._journal = journal
         self._store = store
+        self._applier = applier
+        self._office = office
         self._clock = clock
         self._metrics = metrics
         self._on_state = on_state
         self._pause = pause
-        self.applied = Applied(store.meta.seq)
+        self.sent_s = 0.0
+        """When the last entry was sent."""
         self.stopping = False
         """Nobody waits any more for an entry that cannot be applied: the next start will apply it."""
         self.problem = ""
         """What keeps entries from being written or applied, in words. Empty: nothing."""
 
     async def commit(self, changes: Sequence[Change], term: int, now_ms: int) -> list[object]:
-        """Append and apply. Raises JournalFull or JournalUnavailable when it is certain that nothing landed."""
+        """Append and apply. Raises JournalFull or JournalUnavailable when it is certain that nothing landed, and Deposed
+        when somebody else has written in its place."""
         entry = Entry(id=os.urandom(16), term=term, time_ms=now_ms, changes=list(changes))
         raw = codec.encode(entry)
         seq = self._store.meta.seq
-        began_s = self._clock.elapsed_s()
+        self.sent_s = sent_s = self._clock.elapsed_s()
         await self._append(entry.id, raw, seq)
-        self._metrics.append_seconds.observe(self._clock.elapsed_s() - began_s)
+        self._office.renewed(sent_s)
+        self._metrics.append_seconds.observe(self._clock.elapsed_s() - sent_s)
         self._metrics.entries.inc()
-        return await self._apply(seq + 1, entry, raw)
+        return await self._apply(Landed(seq + 1, entry, raw))
 
     async def _append(self, id: bytes, raw: bytes, after: int) -> None:
         """Certain when it returns, and certain when it raises: an unknown answer is asked after until it is known."""
@@ -69,6 +74,8 @@ class Proposer:
         except Unknown as unknown:
             self.problem = str(unknown)
             log.warning("the answer to an append was lost, asking", seq=after + 1, reason=str(unknown))
+        except Conflict as conflict:
+            raise _deposed(after) from conflict
         except Exception as refused:  # why: noted for the status page, then raised as it is
             self.problem = str(refused)
             raise
@@ -77,22 +84,31 @@ class Proposer:
                 await settle(self._journal, id, raw, after)
                 self.problem = ""
                 return
+            except Conflict as conflict:
+                self.problem = ""
+                raise _deposed(after) from conflict
             except (Unknown, JournalFull, JournalUnavailable) as unknown:
                 # Also a refusal proves nothing here: the first offer may still land.
                 self.problem = str(unknown)
-                await self._pause(0.5)
+                if self.stopping:
+                    raise Stopping(self.problem) from unknown
+                await self._pause(0.2)
 
-    async def _apply(self, seq: int, entry: Entry, raw: bytes) -> list[object]:
+    async def _apply(self, landed: Landed) -> list[object]:
         """The entry is the truth already. Where there is no room to apply it, there is no way but to wait."""
         while True:
             try:
-                results = await self._on_state(lambda: apply(self._store, seq, entry, raw))
+                results: list[object] = await self._on_state(self._applier.apply, landed)
                 self.problem = ""
-                self.applied.notice(seq)
+                self._applier.applied.notice(landed.seq)
                 return results
             except sqlite3.OperationalError as wrong:
-                self.problem = f"entry {seq} is in the journal but cannot be applied yet: {wrong}"
-                log.error("cannot apply", seq=seq, reason=str(wrong))
+                self.problem = f"entry {landed.seq} is in the journal but cannot be applied yet: {wrong}"
+                log.error("cannot apply", seq=landed.seq, reason=str(wrong))
                 if self.stopping:
                     raise Stopping(self.problem) from wrong
                 await self._pause(1.0)
+
+
+def _deposed(after: int) -> Deposed:
+    return Deposed(f"somebody else has written entry {after + 1} of the journal")

@@ -1,94 +1,136 @@
-"""From whatever is on the disk to a state that is up to date with the journal.
+"""From whatever is on the disk to a state that belongs to the journal, and can be brought up to date with it.
 
 The state file is used if it can be read and belongs to the journal. Otherwise the newest snapshot that proves whole
-takes its place, or an empty state if the journal goes back to its beginning. Then the journal brings the rest.
+takes its place: one of this disk, one that a running replica lends, or the backup that the journal was born to go on from.
+With none of these an empty state will do if the journal goes back to its beginning. Then the journal brings the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import structlog
 
-from tocsin.errors import Gap, SnapshotDamaged, StateDamaged, WrongIncarnation
-from tocsin.journal import codec
-from tocsin.journal.contract import Bounds, Journal
+from tocsin.errors import Diverged, Gap, SnapshotDamaged, StateDamaged, TocsinError, WrongIncarnation
+from tocsin.journal.contract import Birth, Bounds, Journal
 from tocsin.observe.metrics import Metrics
 from tocsin.state import snapshot
-from tocsin.state.apply import apply
-from tocsin.state.store import Store, save_meta
+from tocsin.state.store import Meta, Store, save_meta
 
 log = structlog.get_logger()
 
-
-async def recover(journal: Journal, state: Path, snapshots: Path, metrics: Metrics) -> Store:
-    """An open store that has applied everything the journal holds."""
-    bounds = await journal.bounds()
-    store = await asyncio.to_thread(open_store, journal.birth.incarnation, bounds, state, snapshots, metrics)
-    await replay(journal, store, bounds.last)
-    return store
+Source = Callable[[Birth, Bounds], Awaitable[snapshot.Manifest | None]]
+"""Brings a snapshot that the journal can go on from into the folder of snapshots. None: there is none to be had."""
 
 
-def open_store(incarnation: str, bounds: Bounds, state: Path, snapshots: Path, metrics: Metrics) -> Store:
-    """The state file, or what can be had in its place."""
-    store = _usable(incarnation, bounds, state)
-    if store is not None:
-        return store
-    for manifest in snapshot.manifests(snapshots):
-        if manifest.incarnation != incarnation or not _continues(manifest.seq, bounds):
-            continue
-        try:
-            snapshot.restore(snapshots, manifest, state)
-        except SnapshotDamaged as damaged:
-            log.warning("snapshot passed over", seq=manifest.seq, reason=str(damaged))
-            metrics.snapshots_damaged.inc()
-            continue
-        log.info("state restored from a snapshot", seq=manifest.seq)
-        metrics.state_rebuilds.labels("snapshot").inc()
-        return _belonging(Store(state), incarnation, bounds)
-    if bounds.first != 1:
-        raise StateDamaged(
-            f"the journal begins at {bounds.first} and there is neither a state nor a whole snapshot before it",
-            hint="restore a snapshot, or start anew in another --data directory",
-        )
-    _set_aside(state)
-    if bounds.last:
-        metrics.state_rebuilds.labels("journal").inc()
-    return _belonging(Store(state), incarnation, bounds)
+class Recovery:
+    """The way back to a state."""
 
+    def __init__(
+        self, journal: Journal, state: Path, snapshots: Path, metrics: Metrics, sources: Sequence[Source] = ()
+    ) -> None:
+        self._journal = journal
+        self._state = state
+        self._snapshots = snapshots
+        self._metrics = metrics
+        self._sources = sources
 
-async def replay(journal: Journal, store: Store, last: int) -> None:
-    """Apply what the state does not have yet."""
-    if store.meta.seq >= last:
-        return
-    log.info("replaying the journal", after=store.meta.seq, upto=last)
-    records = journal.read(store.meta.seq)
-    async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator
-        async for record in records:
-            entry = codec.decode(record.raw, record.seq)
-            await asyncio.to_thread(apply, store, record.seq, entry, record.raw)
-            if record.seq >= last:
-                return
+    async def store(self) -> Store:
+        """An open store. The journal may hold entries that it has yet to apply."""
+        check_not_diverged(self._state)
+        bounds = await self._journal.bounds()
+        birth = self._journal.birth
+        found = await asyncio.to_thread(self._local, birth, bounds)
+        if found is None and bounds.first != 1:
+            found = await self._fetched()
+        if found is not None:
+            return found
+        if bounds.first != 1:
+            raise StateDamaged(
+                f"the journal begins at {bounds.first} and there is neither a state nor a whole snapshot before it",
+                hint="is another replica running? restore a backup, or start anew in another --data directory",
+            )
+        _set_aside(self._state)
+        if bounds.last:
+            self._metrics.state_rebuilds.labels("journal").inc()
+        return _belonging(Store(self._state), birth, bounds)
+
+    def _local(self, birth: Birth, bounds: Bounds) -> Store | None:
+        """What this disk holds."""
+        store = _usable(birth, bounds, self._state)
+        if store is not None:
+            return store
+        for manifest in snapshot.manifests(self._snapshots):
+            if not _fits(birth, manifest.incarnation, manifest.seq) or not _continues(manifest.seq, bounds):
+                continue
+            try:
+                snapshot.restore(self._snapshots, manifest, self._state)
+            except SnapshotDamaged as damaged:
+                log.warning("snapshot passed over", seq=manifest.seq, reason=str(damaged))
+                self._metrics.snapshots_damaged.inc()
+                continue
+            log.info("state restored from a snapshot", seq=manifest.seq)
+            self._metrics.state_rebuilds.labels("snapshot").inc()
+            return _belonging(Store(self._state), birth, bounds)
+        return None
+
+    async def _fetched(self) -> Store | None:
+        """What others hold. The journal may move on while it is fetched: then once more."""
+        for source in self._sources:
+            for _ in range(3):
+                bounds = await self._journal.bounds()
+                try:
+                    manifest = await source(self._journal.birth, bounds)
+                except TocsinError as wrong:
+                    log.warning("no snapshot could be fetched", reason=str(wrong))
+                    break
+                if manifest is None:
+                    break
+                bounds = await self._journal.bounds()
+                found = await asyncio.to_thread(self._local, self._journal.birth, bounds)
+                if found is not None:
+                    return found
+        return None
 
 
 def mark_damaged(state: Path, error: BaseException | None) -> None:
-    """If the file was found damaged while it was in use, the next start is to rebuild it."""
+    """If the file was found damaged while it was in use, the next start is to rebuild it. One that differs from the
+    others' is kept for whoever wants to find out why."""
     is_corrupt = getattr(error, "sqlite_errorcode", 0) & 0xFF in (
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
     )
     if is_corrupt or isinstance(error, SnapshotDamaged):
         _mark(state).touch()
+    if isinstance(error, Diverged):
+        diverged_mark(state).write_text(error.message)
+
+
+def check_not_diverged(state: Path) -> None:
+    mark = diverged_mark(state)
+    if mark.exists():
+        raise Diverged(mark.read_text(), hint=remedy_of_divergence(state))
+
+
+def diverged_mark(state: Path) -> Path:
+    return state.with_name(state.name + ".has-diverged")
+
+
+def remedy_of_divergence(state: Path) -> str:
+    return (
+        f"keep a copy of {state.parent} to find out why, then remove {state.name}* and the folder snapshots there: "
+        "at the next start it is fetched anew"
+    )
 
 
 def _mark(state: Path) -> Path:
     return state.with_name(state.name + ".is-damaged")
 
 
-def _usable(incarnation: str, bounds: Bounds, state: Path) -> Store | None:
+def _usable(birth: Birth, bounds: Bounds, state: Path) -> Store | None:
     if not state.exists():
         return None
     if _mark(state).exists():
@@ -101,23 +143,23 @@ def _usable(incarnation: str, bounds: Bounds, state: Path) -> Store | None:
         log.warning("the state file is rebuilt", reason=str(damaged))
         return None
     try:
-        return _belonging(store, incarnation, bounds)
+        return _belonging(store, birth, bounds)
     except Gap:
         log.warning("the state file is too old for the journal and is rebuilt", seq=store.meta.seq)
         store.close()
         return None
 
 
-def _belonging(store: Store, incarnation: str, bounds: Bounds) -> Store:
+def _belonging(store: Store, birth: Birth, bounds: Bounds) -> Store:
     """A state of another journal, or of a later point than the journal has, must never be used."""
     meta = store.meta
-    if not meta.incarnation:
-        meta.incarnation = incarnation
+    if not meta.incarnation or (meta.incarnation != birth.incarnation and _fits_origin(birth, meta)):
+        meta.incarnation = birth.incarnation
         store.transact(lambda db: save_meta(db, meta))
-    if meta.incarnation != incarnation:
+    if meta.incarnation != birth.incarnation:
         store.close()
         raise WrongIncarnation(
-            f"the state belongs to journal {meta.incarnation}, this one is {incarnation}",
+            f"the state belongs to journal {meta.incarnation}, this one is {birth.incarnation}",
             hint="they were mixed up: put the right journal back, or start anew in another --data directory",
         )
     if meta.seq > bounds.last:
@@ -129,6 +171,17 @@ def _belonging(store: Store, incarnation: str, bounds: Bounds) -> Store:
     if not _continues(meta.seq, bounds):
         raise Gap(f"the state is at {meta.seq}, the journal begins at {bounds.first}")
     return store
+
+
+def _fits_origin(birth: Birth, meta: Meta) -> bool:
+    return _fits(birth, meta.incarnation, meta.seq)
+
+
+def _fits(birth: Birth, incarnation: str, seq: int) -> bool:
+    """Of this journal, or the very state that it was born to go on from."""
+    return incarnation == birth.incarnation or (
+        birth.after > 0 and (incarnation, seq) == (birth.origin, birth.after)
+    )
 
 
 def _continues(seq: int, bounds: Bounds) -> bool:

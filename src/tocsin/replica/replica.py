@@ -1,106 +1,124 @@
-"""One process holding the state: start, stop, propose, read."""
+"""One process holding the state: start, stop, propose, read. It follows, and leads when it is its turn (``career``)."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-import msgspec
+import structlog
 
-from tocsin.clock import Clock
-from tocsin.decide.retention import Retention
-from tocsin.errors import Gap
+from tocsin import __version__
+from tocsin.backup.manifest import BackupManifest
+from tocsin.backup.patience import in_thread
+from tocsin.errors import Gap, NoLeader, NotFound, Refused, TocsinError, Uncertain, Unreachable
 from tocsin.journal import codec
-from tocsin.journal.contract import Journal
-from tocsin.model.command import Command
+from tocsin.journal.contract import Birth, Bounds, Origin
+from tocsin.model.cluster import Asked, PeerStatus
+from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
-from tocsin.observe.metrics import Metrics
-from tocsin.replica.housekeeper import Housekeeper
-from tocsin.replica.launcher import Launcher
-from tocsin.replica.leader import Leader
+from tocsin.replica.follower import catch_up
+from tocsin.replica.leader import GRACE_S
 from tocsin.replica.notices import Applied
-from tocsin.replica.office import Office
-from tocsin.replica.proposer import Proposer
-from tocsin.replica.recovery import mark_damaged, recover
+from tocsin.replica.office import DataLock
+from tocsin.replica.parts import Parts, Setup
+from tocsin.replica.peers import Answered, Fate
+from tocsin.replica.recovery import Recovery, mark_damaged
 from tocsin.replica.snapshotter import Snapshotter
+from tocsin.state import snapshot
+from tocsin.state.snapshot import Manifest
 from tocsin.state.store import Meta
-from tocsin.targets.contract import Output, Target
+from tocsin.targets.contract import Output
 
+log = structlog.get_logger()
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _READERS = 2
+PATIENCE_S = 8.0
+"""So long a caller waits for somebody to take office, and to see here what was done there."""
 
 
-class Paths(msgspec.Struct, frozen=True):
-    """Where a replica keeps its things."""
+class Foundation(Protocol):
+    """Something that has to run before the journal can be opened."""
 
-    data: Path
+    async def start(self) -> None: ...
 
-    @property
-    def state(self) -> Path:
-        return self.data / "state.db"
+    async def stop(self) -> None: ...
 
-    @property
-    def snapshots(self) -> Path:
-        return self.data / "snapshots"
 
-    @property
-    def lock(self) -> Path:
-        return self.data / "office.lock"
+async def _raised(ending: Callable[[], Awaitable[BaseException]]) -> None:
+    raise await ending()
 
 
 class Replica:
     """Holds the state of one journal, and leads it while in office."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        paths: Paths,
-        journal: Journal,
-        office: Office,
-        targets: Mapping[str, Target],
-        clock: Clock,
-        metrics: Metrics,
-        retention: Retention,
-        snapshot_interval_s: float,
-    ) -> None:
-        self.name = name
-        self.metrics = metrics
-        self.clock = clock
-        self._paths = paths
-        self._journal = journal
-        self._office = office
-        self._targets = targets
-        self._retention = retention
-        self._snapshot_interval_s = snapshot_interval_s
+    def __init__(self, setup: Setup, api: str = "") -> None:
+        self.name = setup.name
+        self.metrics = setup.metrics
+        self.clock = setup.clock
+        self.api = api
+        self.foundations: list[Foundation] = []
+        """Started before the journal is opened, in order; stopped after it is closed."""
+        self.on_open: Callable[[], Awaitable[None]] | None = None
+        """Called when the journal is open."""
+        self.endings: list[Callable[[], Awaitable[BaseException]]] = []
+        """Each returns when this replica cannot go on, and why."""
+        self.troubles: list[Callable[[], str]] = []
+        """What is wrong with what it stands on, in words."""
+        self._setup = setup
+        self._lock = DataLock(setup.paths.lock)
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
         self._readers = ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="reader")
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._parts: Parts | None = None
+        self._standing: list[Foundation] = []
+        self._started_ms = setup.clock.wall_ms()
 
     # Its life
 
     async def start(self) -> None:
-        """Returns when it is in office and has concluded what was open."""
-        await self._office.take()
-        await self._journal.open()
-        self._store = await recover(self._journal, self._paths.state, self._paths.snapshots, self.metrics)
-        for target in self._targets.values():
+        """Returns when it leads and has concluded what was open, or follows and has caught up."""
+        self._lock.take()
+        try:
+            await self._start()
+        except BaseException:
+            await self._leave_foundations()
+            raise
+
+    async def _start(self) -> None:
+        setup = self._setup
+        for foundation in self.foundations:
+            self._standing.append(foundation)
+            await foundation.start()
+        await setup.journal.open(self._origin)
+        if self.on_open is not None:
+            await self.on_open()
+        recovery = Recovery(
+            setup.journal,
+            setup.paths.state,
+            setup.paths.snapshots,
+            setup.metrics,
+            [self._from_peers, self._from_backup],
+        )
+        self._store = await recovery.store()
+        parts = Parts(setup, self._store, self._on_state, self.status)
+        await catch_up(setup.journal, parts.applier, self._store, self._on_state)
+        setup.office.observed(self.clock.elapsed_s(), is_vacant=not self._store.meta.leader)
+        for target in setup.targets.values():
             await target.start()
-        self._compose()
-        self._tasks = [
-            asyncio.create_task(self._leader.run(), name="leader"),
-            asyncio.create_task(self.snapshotter.run(), name="snapshotter"),
-            asyncio.create_task(self._housekeeper.run(), name="housekeeper"),
-        ]
-        ready = asyncio.create_task(self._leader.ready.wait())
+        self._parts = parts
+        self._tasks = [*parts.run(), *(asyncio.create_task(_raised(ending)) for ending in self.endings)]
+        ready = asyncio.create_task(parts.career.ready.wait())
         await asyncio.wait([ready, self._tasks[0]], return_when=asyncio.FIRST_COMPLETED)
         if self._tasks[0].done():
             ready.cancel()
@@ -109,63 +127,106 @@ class Replica:
             if error is not None:
                 raise error
 
-    def _compose(self) -> None:
-        wake = asyncio.Event()
-        self._launcher = Launcher(self._targets, self._office, self.clock, wake.set)
-        self._proposer = Proposer(
-            self._journal, self._store, self.clock, self.metrics, self._on_state, asyncio.sleep
-        )
-        self._leader = Leader(
-            name=self.name,
-            store=self._store,
-            office=self._office,
-            proposer=self._proposer,
-            launcher=self._launcher,
-            clock=self.clock,
-            metrics=self.metrics,
-            retention=self._retention,
-            on_state=self._on_state,
-            wake=wake,
-        )
-        self.snapshotter = Snapshotter(
-            self._journal,
-            self._store,
-            self._paths.snapshots,
-            self.clock,
-            self.metrics,
-            self._snapshot_interval_s,
-        )
-        self._housekeeper = Housekeeper(self._targets, self.clock, self._retention)
-
     async def failed(self) -> BaseException | None:
         """Returns when a part of it ends: with what ended it, or None after ``stop``."""
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         error = next((task.exception() for task in done if task.exception() is not None), None)
-        mark_damaged(self._paths.state, error)
+        mark_damaged(self._setup.paths.state, error)
         return error
 
     async def stop(self) -> None:
         """Leave office cleanly. Commands that run go on running."""
-        self._leader.stop()
-        self.snapshotter.stop()
-        self._housekeeper.stop()
-        self.applied.end()
+        parts = self.parts
+        parts.stop()
+        parts.applier.applied.end()
+        for task in self._tasks[len(self._tasks) - len(self.endings) :]:
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for target in self._targets.values():
+        await parts.afterlife.finish(GRACE_S)
+        for target in self._setup.targets.values():
             await target.stop()
-        await self._journal.close()
+        await self._setup.journal.close()
         self._readers.shutdown(wait=True)
         for connection in self._connections:
             connection.close()
         self._writer.shutdown(wait=True)
         self._store.close()
-        self._office.leave()
+        await self._leave_foundations()
+
+    async def _leave_foundations(self) -> None:
+        for foundation in reversed(self._standing):
+            await foundation.stop()
+        self._standing = []
+        self._lock.leave()
+
+    async def _origin(self) -> Origin:
+        """There is no journal yet: what does it go on from? A snapshot that somebody has put here, or the newest backup."""
+        paths = self._setup.paths
+        for manifest in snapshot.manifests(paths.restore):
+            await asyncio.to_thread(snapshot.verify, paths.restore, manifest)
+            paths.snapshots.mkdir(parents=True, exist_ok=True)
+            for path in paths.restore.iterdir():
+                await asyncio.to_thread(shutil.copy2, path, paths.snapshots / path.name)
+            log.warning("going on from a restored snapshot", seq=manifest.seq, journal=manifest.incarnation)
+            return Origin(manifest.seq, manifest.incarnation)
+        backups = self._setup.backups
+        if backups is None or paths.state.exists():
+            return Origin()
+        try:
+            found = await in_thread(lambda: backups.fetch_newest(paths.snapshots))
+        except NotFound:
+            return Origin()
+        log.warning("there is no journal: going on from the newest backup", seq=found.seq, place=str(backups))
+        return Origin(found.seq, found.incarnation)
+
+    async def _from_peers(self, birth: Birth, bounds: Bounds) -> Manifest | None:
+        peers, folder = self._setup.peers, self._setup.paths.snapshots
+        return await peers.fetch_snapshot(birth.incarnation, bounds.first - 1, folder)
+
+    async def _from_backup(self, birth: Birth, bounds: Bounds) -> Manifest | None:
+        """The very backup that the journal was born to go on from, while its entries are still there."""
+        backups, folder = self._setup.backups, self._setup.paths.snapshots
+        if backups is None or bounds.first - 1 > birth.after:
+            return None
+        for backup in await in_thread(backups.list):
+            if (backup.seq, backup.incarnation) == (birth.after, birth.origin):
+                chosen = backup
+                return await in_thread(lambda: backups.fetch(chosen, folder))
+        return None
 
     # What others may ask of it
 
     async def propose(self, command: Command) -> Any:
-        """Make a command durable and apply it. Raises ``Refused`` if it does not fit the present state."""
-        return await self._leader.propose(command)
+        """Make a command durable and apply it, on whichever replica leads. Raises ``Refused`` if it does not fit the
+        present state, ``NoLeader`` if nobody leads and nothing was done."""
+        until_s = self.clock.elapsed_s() + PATIENCE_S
+        while True:
+            seq = self.meta.seq
+            try:
+                return await self._try_to_propose(command)
+            except NoLeader as nobody:
+                if self.clock.elapsed_s() >= until_s or self.applied.is_over:
+                    raise
+                log.debug("nobody to carry it out yet", reason=str(nobody))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.applied.wait_beyond(seq), 0.2)
+
+    async def _try_to_propose(self, command: Command) -> Any:
+        leader = self.meta.leader
+        if self.is_leader or leader in ("", self.name):
+            return await self.parts.career.propose(command)
+        answered = await self._setup.peers.propose(leader, command)
+        await self._applied_here(answered.seq)
+        return answered.result
+
+    async def _applied_here(self, seq: int) -> None:
+        """What was done there is to be seen here, before whoever asked for it looks."""
+        try:
+            await asyncio.wait_for(self.applied.wait_beyond(seq - 1), PATIENCE_S)
+        except TimeoutError:
+            raise Uncertain(
+                "it was done, but this replica has not heard of it yet", hint="look again in a moment"
+            ) from None
 
     async def read(
         self, query: Callable[Concatenate[sqlite3.Connection, _P], _T], *args: _P.args, **kwargs: _P.kwargs
@@ -182,7 +243,7 @@ class Replica:
         """
         found: list[tuple[int, Entry]] = []
         for seq in range(after + 1, min(after + limit, self.meta.seq) + 1):
-            record = await self._journal.get(seq)
+            record = await self._setup.journal.get(seq)
             if record is None:
                 if found:
                     break
@@ -193,32 +254,136 @@ class Replica:
 
     async def first_kept(self) -> int:
         """The sequence number of the first entry that the journal still holds."""
-        return (await self._journal.bounds()).first
+        return (await self._setup.journal.bounds()).first
 
-    async def output(self, kind: str, name: str, attempt: int) -> Output | None:
-        """What an attempt printed, as far as its target captures it."""
-        target = self._targets.get(kind)
+    async def output(self, kind: str, name: str, attempt: int, replica: str = "") -> Output | None:
+        """What an attempt printed, as far as its target captures it, on whichever replica it ran."""
+        found = await self.output_here(kind, name, attempt)
+        if found is None and replica not in ("", self.name):
+            with contextlib.suppress(Unreachable):
+                return await self._setup.peers.output(replica, kind, name, attempt)
+        return found
+
+    async def snapshot_now(self) -> Manifest:
+        """Every replica makes a snapshot. Returns this one's."""
+        await self.propose(MakeCheckpoint())
+        seq = self.meta.seq
+        snapshotter = self.snapshotter
+        while snapshotter.newest is None or snapshotter.newest.seq < seq:
+            taken = snapshotter.taken
+            if snapshotter.newest is None or snapshotter.newest.seq < seq:
+                await taken.wait()
+                if snapshotter.failure:
+                    raise Refused(f"no snapshot could be made: {snapshotter.failure}")
+        return snapshotter.newest
+
+    async def backup_now(self) -> BackupManifest:
+        """A snapshot, copied to the place of the backups."""
+        if self.parts.backuper is None:
+            raise Refused("there is no place for backups", hint="start the service with --backup URL")
+        return await self.parts.backuper.copied(await self.snapshot_now())
+
+    async def step_down(self) -> None:
+        """Resign, on whichever replica leads."""
+        if self.is_leader:
+            if not any(self.parts.rounds.seen.statuses.values()):
+                raise Refused("no other replica answers: nobody could take over")
+            self.parts.career.step_down()
+        elif self.meta.leader in ("", self.name):
+            raise NoLeader("nobody leads at this moment")
+        else:
+            await self._setup.peers.step_down(self.meta.leader)
+
+    # What other replicas may ask of it
+
+    async def carry_out(self, command: Command) -> Answered:
+        """Raises NoLeader if it does not lead: then nothing was done."""
+        result = await self.parts.career.propose(command)
+        return Answered(self.meta.seq, result)
+
+    async def fates(self, asked: Sequence[Asked], term: int) -> list[Fate]:
+        """What became of attempts that were to be made here. Whoever asks leads in that term: ours are over."""
+        leader = self.parts.career.any_leader
+        if leader is not None:
+            leader.depose(term)
+        self.parts.afterlife.end_before(term)
+        return await self.parts.afterlife.fates(asked)
+
+    async def cancel_here(self, asked: Asked, reason: str) -> None:
+        await self.parts.afterlife.cancel(asked, reason)
+
+    async def output_here(self, kind: str, name: str, attempt: int) -> Output | None:
+        target = self._setup.targets.get(kind)
         return None if target is None else await target.output(name, attempt)
+
+    def lend(self, seq: int) -> AbstractContextManager[tuple[Manifest, Path]]:
+        return self.snapshotter.lend(seq)
+
+    def snapshots(self) -> list[Manifest]:
+        return self.snapshotter.held
+
+    def status(self) -> PeerStatus:
+        """Works before anything is started."""
+        wall_ms = self.clock.wall_ms()
+        if self._parts is None:
+            return PeerStatus(
+                name=self.name, version=__version__, role="starting", wall_ms=wall_ms, api=self.api
+            )
+        meta, parts = self.meta, self._parts
+        return PeerStatus(
+            name=self.name,
+            version=__version__,
+            role=parts.career.role,
+            term=meta.term,
+            leader=meta.leader,
+            sequence=meta.seq,
+            incarnation=meta.incarnation,
+            wall_ms=wall_ms,
+            started_ms=self._started_ms,
+            api=self.api,
+            snapshots=parts.snapshotter.marks(),
+            digests=dict(parts.applier.digests),
+            lent_seq=parts.snapshotter.lent_seq(),
+            problem=self.problem,
+        )
+
+    # Small facts
+
+    @property
+    def parts(self) -> Parts:
+        if self._parts is None:
+            raise NoLeader("this replica is starting", hint="try again in a moment")
+        return self._parts
 
     @property
     def meta(self) -> Meta:
         return self._store.meta
 
     @property
+    def is_leader(self) -> bool:
+        return self.parts.career.leader is not None
+
+    @property
+    def snapshotter(self) -> Snapshotter:
+        return self.parts.snapshotter
+
+    @property
     def applied(self) -> Applied:
         """Tells when the next entry has been applied."""
-        return self._proposer.applied
+        return self.parts.applier.applied
 
     @property
     def problem(self) -> str:
         """What keeps it from working, in words; empty when it works."""
         if self._tasks and self._tasks[0].done() and not self._tasks[0].cancelled():
             return f"the scheduling loop has ended: {self._tasks[0].exception()}"
-        return self._proposer.problem
+        troubles = (trouble() for trouble in self.troubles)
+        return self.parts.problem or next(filter(None, troubles), "")
 
     @property
     def open_calls(self) -> int:
-        return self._launcher.calls
+        launcher = self.parts.launcher
+        return 0 if launcher is None else launcher.calls
 
     async def _on_state(self, work: Callable[..., _T], *args: Any) -> _T:
         """On the one thread that may write the state."""

@@ -1,79 +1,147 @@
-"""Snapshots on an interval, and the journal trimmed behind them.
+"""Snapshots: at every checkpoint that the journal holds, so that all replicas have snapshots of the same entries.
 
-Two snapshots are kept and the journal is trimmed only behind the older one: if the newer turns out damaged, the
-older one and the journal still add up to everything.
+Two snapshots are kept: if the newer turns out damaged, the older one and the journal still add up to everything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.errors import JournalError
-from tocsin.journal.contract import Journal
+from tocsin.errors import NotFound
+from tocsin.model.cluster import SnapshotMark
 from tocsin.observe.metrics import Metrics
 from tocsin.state import snapshot
-from tocsin.state.store import Store
 
 log = structlog.get_logger()
 SNAPSHOTS_KEPT = 2
+LENT_S = 60.0
+"""So long after the last piece was sent whoever fetches a snapshot may come back for the rest."""
 
 
 class Snapshotter:
-    """Runs beside the leader and only ever reads the state."""
+    """Runs beside the loop and only ever reads the state."""
 
     def __init__(
-        self,
-        journal: Journal,
-        store: Store,
-        folder: Path,
-        clock: Clock,
-        metrics: Metrics,
-        interval_s: float,
+        self, folder: Path, clock: Clock, metrics: Metrics, on_snapshot: Callable[[snapshot.Manifest], None]
     ) -> None:
-        self._journal = journal
-        self._store = store
         self._folder = folder
         self._clock = clock
         self._metrics = metrics
-        self._interval_s = interval_s
-        self._stop = asyncio.Event()
-        newest = snapshot.manifests(folder)[:1]
-        self.newest: snapshot.Manifest | None = newest[0] if newest else None
+        self._on_snapshot = on_snapshot
+        self._wanted = asyncio.Event()
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._pinned: sqlite3.Connection | None = None
+        self._loop = asyncio.get_running_loop()
+        self._lent: dict[int, float] = {}
+        self.held = snapshot.manifests(folder)
+        """The newest first."""
+        self.taken = asyncio.Event()
+        """Set whenever one more was made, or could not be made."""
+        self.failure = ""
+        """Why the last one could not be made; empty: it was."""
+
+    @property
+    def newest(self) -> snapshot.Manifest | None:
+        return self.held[0] if self.held else None
+
+    def marks(self) -> list[SnapshotMark]:
+        return [SnapshotMark(m.seq, m.digest, m.time_ms) for m in self.held]
+
+    def pin(self, reader: sqlite3.Connection) -> None:
+        """The state as this reader sees it is to be a snapshot. Called on the state's thread."""
+        with self._lock:
+            superseded, self._pinned = self._pinned, reader
+        if superseded is not None:
+            superseded.close()
+        self._loop.call_soon_threadsafe(self._wanted.set)
 
     async def run(self) -> None:
-        while not await self._clock.wait(self._stop, self._interval_s):
-            await self.take()
+        while not self._stopping:
+            await self._wanted.wait()
+            self._wanted.clear()
+            with self._lock:
+                reader, self._pinned = self._pinned, None
+            if reader is not None and not self._stopping:
+                await self._take(reader)
 
     def stop(self) -> None:
-        self._stop.set()
+        self._stopping = True
+        self._wanted.set()
 
-    async def take(self) -> None:
-        """One snapshot, if anything happened since the last. A full disk is not the end: the next one may do."""
-        if self.newest is not None and self.newest.seq == self._store.meta.seq:
-            return
+    async def _take(self, reader: sqlite3.Connection) -> None:
+        """One snapshot. A full disk is not the end: the next one may do."""
         try:
-            self.newest = await asyncio.to_thread(self._write)
-            self._metrics.snapshots.inc()
-            await self._trim()
-        except (OSError, sqlite3.Error, JournalError) as wrong:
+            made = await asyncio.to_thread(self._write, reader)
+            path = snapshot.data_of(self._folder, made.seq)
+            made = msgspec.structs.replace(made, digest=await _full_digest(path))
+            await asyncio.to_thread(snapshot.write_manifest, self._folder, made)
+            await asyncio.to_thread(snapshot.prune, self._folder, SNAPSHOTS_KEPT, self._lent_now())
+            self.held = await asyncio.to_thread(snapshot.manifests, self._folder)
+        except (OSError, sqlite3.Error) as wrong:
             log.warning("no snapshot this time", reason=str(wrong))
             self._metrics.snapshot_failures.inc()
+            self._noted(str(wrong))
             return
-        log.info("snapshot", seq=self.newest.seq, bytes=self.newest.size)
+        self._metrics.snapshots.inc()
+        log.info("snapshot", seq=made.seq, bytes=made.size)
+        self._on_snapshot(made)
+        self._noted()
 
-    def _write(self) -> snapshot.Manifest:
-        with contextlib.closing(self._store.reader()) as reader:
+    def _noted(self, failure: str = "") -> None:
+        self.failure = failure
+        woken, self.taken = self.taken, asyncio.Event()
+        woken.set()
+
+    def _write(self, reader: sqlite3.Connection) -> snapshot.Manifest:
+        with contextlib.closing(reader):
             reader.execute("PRAGMA query_only = OFF")
             return snapshot.write(reader, self._folder)
 
-    async def _trim(self) -> None:
-        snapshot.prune(self._folder, SNAPSHOTS_KEPT)
-        kept = snapshot.manifests(self._folder)
-        if len(kept) >= SNAPSHOTS_KEPT:
-            await self._journal.trim(kept[SNAPSHOTS_KEPT - 1].seq)
+    # For those who fetch one
+
+    @contextlib.contextmanager
+    def lend(self, seq: int) -> Iterator[tuple[snapshot.Manifest, Path]]:
+        """A snapshot that is not pruned while somebody fetches it."""
+        found = next((manifest for manifest in self.held if manifest.seq == seq), None)
+        if found is None:
+            raise NotFound(f"there is no snapshot of entry {seq} here")
+        self._lent[seq] = self._clock.elapsed_s() + 24 * 3600
+        try:
+            yield found, snapshot.data_of(self._folder, seq)
+        finally:
+            self._lent[seq] = self._clock.elapsed_s() + LENT_S
+
+    def lent_seq(self) -> int | None:
+        """The oldest that somebody is fetching: the journal behind it is still needed."""
+        return min(self._lent_now(), default=None)
+
+    def _lent_now(self) -> set[int]:
+        now_s = self._clock.elapsed_s()
+        self._lent = {seq: until_s for seq, until_s in self._lent.items() if until_s > now_s}
+        return set(self._lent)
+
+
+async def _full_digest(path: Path) -> str:
+    """In a process of its own and of low priority: for a large state it takes a while, and launches go on."""
+    digesting = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tocsin.state.digest",
+        str(path),
+        stdout=asyncio.subprocess.PIPE,
+        preexec_fn=lambda: os.nice(10),
+    )
+    out, _ = await digesting.communicate()
+    return out.decode().strip() if digesting.returncode == 0 else ""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from tocsin.errors import Stopping, TocsinError
+from tocsin.errors import NoLeader, TocsinError, Uncertain
 from tocsin.model.change import Change
 from tocsin.model.command import Backfill, Command
 from tocsin.replica.prepare import prepare
 
+PATIENCE_S = 15.0
+"""So long a caller waits for what is not confirmed: a full disk, a journal that does not answer."""
 COMMANDS_AT_ONCE = 2_000
 COMMAND_BYTES_AT_ONCE = 512 * 1024
 BACKFILL_BYTES = COMMAND_BYTES_AT_ONCE // 4
@@ -32,6 +34,7 @@ class Wishes:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
+        self._end: TocsinError = NoLeader("this replica does not lead", hint="try again in a moment")
         self._waiting: list[Wish] = []
         self._unanswered: set[asyncio.Future[Any]] = set()
         self._closed = False
@@ -40,15 +43,29 @@ class Wishes:
         return bool(self._waiting)
 
     async def make(self, command: Command) -> Any:
-        """Returns when the command is durable and applied; raises if it was refused."""
+        """Returns when the command is durable and applied; raises if it was refused, or if that takes too long."""
         if self._closed:
-            raise _stopping()
+            raise self._end
         answer = asyncio.get_running_loop().create_future()
         self._unanswered.add(answer)
         answer.add_done_callback(self._unanswered.discard)
-        self._waiting.append(Wish(command, answer, _weight(command)))
+        wish = Wish(command, answer, _weight(command))
+        self._waiting.append(wish)
         self._wake()
-        return await answer
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await answer
+        except TimeoutError:
+            return self._give_up(wish)
+
+    def _give_up(self, wish: Wish) -> NoReturn:
+        """Who waited long enough is told what is known."""
+        if wish in self._waiting:
+            self._waiting.remove(wish)
+            raise NoLeader("nothing can be written down at this moment", hint="try again in a moment")
+        raise Uncertain(
+            "it could not be confirmed in time: it may still be carried out", hint="look before you try again"
+        )
 
     def take(self) -> list[Wish]:
         """As many as fit into one entry, in the order they came. A second one about the same has to wait: it is to
@@ -64,11 +81,11 @@ class Wishes:
         taken, self._waiting = self._waiting[:count], self._waiting[count:]
         return taken
 
-    def close(self) -> None:
+    def close(self, end: TocsinError) -> None:
         """No more wishes, and an answer for each that is left: nobody waits for ever."""
-        self._closed = True
+        self._closed, self._end = True, end
         for answer in list(self._unanswered):
-            settle(answer, _stopping())
+            settle(answer, end)
 
 
 def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> tuple[list[Change], list[Wish]]:
@@ -97,7 +114,3 @@ def settle(answer: asyncio.Future[Any], result: object) -> None:
 def _weight(command: Command) -> int:
     """How much of an entry it takes: few words of a caller may become a thousand rows."""
     return BACKFILL_BYTES if isinstance(command, Backfill) else len(msgspec.msgpack.encode(command))
-
-
-def _stopping() -> Stopping:
-    return Stopping("the service is stopping", hint="try again in a moment")

@@ -118,11 +118,15 @@ class OrderRow(NamedTuple):
     started_ms: int
     cancel: str | None
     spec: bytes
+    term: int
+    replica: str
+    """Who led in that term, and was to make the call."""
 
 
 _ORDER = (
     "SELECT l.lid, coalesce(s.id, r.id), l.instant_s, l.kind, l.state, l.attempt, l.started_ms, l.cancel, "
-    "coalesce(s.spec, r.spec) FROM launch l "
+    "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, '') FROM launch l "
+    "LEFT JOIN office o ON o.term = l.term "
     "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
     "LEFT JOIN revision r ON r.sid = l.sid AND r.version = l.version "
 )
@@ -141,6 +145,17 @@ def handed_over(db: sqlite3.Connection) -> list[OrderRow]:
     found = db.execute(
         _ORDER
         + f"WHERE l.{_OPEN} AND l.state IN ({LaunchState.STARTED:d}, {LaunchState.RUNNING:d}) ORDER BY l.lid"
+    )
+    return [OrderRow(*row) for row in found]
+
+
+def doubted_since(db: sqlite3.Connection, since_ms: int, limit: int) -> list[OrderRow]:
+    """Launches that were put in doubt since then, the newest first: somebody may still tell what became of them."""
+    found = db.execute(
+        _ORDER
+        + f"WHERE l.state IN (11, 14) AND l.state = {LaunchState.IN_DOUBT:d} AND l.ended_ms >= ? "
+        + "ORDER BY l.ended_ms DESC LIMIT ?",
+        (since_ms, limit),
     )
     return [OrderRow(*row) for row in found]
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,8 @@ class Manifest(msgspec.Struct, frozen=True):
     time_ms: int
     size: int
     sha256: str
+    digest: str = ""
+    """Of every row of every table: equal on all replicas at the same entry."""
 
 
 def write(reader: sqlite3.Connection, folder: Path) -> Manifest:
@@ -49,8 +52,8 @@ def write(reader: sqlite3.Connection, folder: Path) -> Manifest:
             sha256=_checksum(partial),
         )
         _sync(partial)
-        partial.replace(_data(folder, meta.seq))
-        _write_manifest(folder, manifest)
+        partial.replace(data_of(folder, meta.seq))
+        write_manifest(folder, manifest)
     except BaseException:
         _remove(partial)
         raise
@@ -77,7 +80,7 @@ def manifests(folder: Path) -> list[Manifest]:
 
 def verify(folder: Path, manifest: Manifest) -> Path:
     """The snapshot's file, if it is what its manifest says."""
-    path = _data(folder, manifest.seq)
+    path = data_of(folder, manifest.seq)
     if not path.is_file() or path.stat().st_size != manifest.size or _checksum(path) != manifest.sha256:
         raise SnapshotDamaged(
             f"the snapshot {path} is not what its manifest says",
@@ -98,15 +101,22 @@ def restore(folder: Path, manifest: Manifest, state: Path) -> None:
     partial.replace(state)
 
 
-def prune(folder: Path, keep: int) -> None:
-    """Remove all but the newest ones, and whatever never became one."""
-    kept = {manifest.seq for manifest in manifests(folder)[:keep]}
+def prune(folder: Path, keep: int, also: Collection[int] = ()) -> None:
+    """Remove all but the newest ones and ``also``, and whatever never became one."""
+    kept = {manifest.seq for manifest in manifests(folder)[:keep]} | set(also)
     for path in [*folder.glob("state-*.json"), *folder.glob("state-*.db")]:
-        if path not in {wanted for seq in kept for wanted in (_manifest(folder, seq), _data(folder, seq))}:
+        if path not in {wanted for seq in kept for wanted in (_manifest(folder, seq), data_of(folder, seq))}:
             path.unlink(missing_ok=True)
 
 
-def _write_manifest(folder: Path, manifest: Manifest) -> None:
+def admit(folder: Path, partial: Path, manifest: Manifest) -> None:
+    """Take in a snapshot that came from elsewhere, whose checksum has been found right."""
+    _sync(partial)
+    partial.replace(data_of(folder, manifest.seq))
+    write_manifest(folder, manifest)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
     partial = folder / "partial.json"
     partial.write_bytes(msgspec.json.encode(manifest))
     _sync(partial)
@@ -114,7 +124,7 @@ def _write_manifest(folder: Path, manifest: Manifest) -> None:
     _sync(folder)
 
 
-def _data(folder: Path, seq: int) -> Path:
+def data_of(folder: Path, seq: int) -> Path:
     return folder / f"state-{seq:016d}.db"
 
 

@@ -22,6 +22,8 @@ class Meta(msgspec.Struct):
     time_ms: int = 0
     present_since_ms: int = 0
     absent_since_ms: int = 0
+    doubtful_until_ms: int = 0
+    """The journal was lost and restored: what was planned before this moment may have been launched."""
     next_sid: int = 1
     next_lid: int = 1
     next_rid: int = 1

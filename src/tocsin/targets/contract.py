@@ -25,6 +25,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import msgspec
 
 from tocsin.model.target import TargetSpec
+from tocsin.targets.authority import AUTHORITY_ENDED
 
 
 class Verdict(enum.IntEnum):
@@ -54,7 +55,7 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     timeout_s: float | None = None
     until_s: float | None = None
     """When the leader's authority ends, on this machine's boot clock (``CLOCK_BOOTTIME``). What has not reached its
-    target by then must not: it is ``not_started``. None: no end."""
+    target by then must not: it is ``TOO_LATE``. None: no end."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -66,9 +67,16 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     permanent: bool = False
     ended_ms: int | None = None
 
+    @property
+    def is_too_late(self) -> bool:
+        return self.verdict is Verdict.NOT_STARTED and self.reason == AUTHORITY_ENDED
+
 
 SUCCEEDED = Outcome(Verdict.SUCCEEDED)
 ACCEPTED = Outcome(Verdict.ACCEPTED)
+TOO_LATE = Outcome(Verdict.NOT_STARTED, AUTHORITY_ENDED)
+"""Certain that nothing went out. It is no failure: whoever is in office makes the same attempt again."""
+"""The leader's authority ended first. The same attempt may be launched again."""
 
 
 class Output(msgspec.Struct, frozen=True):

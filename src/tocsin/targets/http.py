@@ -2,7 +2,8 @@
 
 Until a connection is there (no address, refused, TLS failed, time ran out) nothing was sent: ``not_started``.
 From then on every error is ``unknown``. aiohttp is kept from deciding otherwise: it follows no redirect, and
-its own second try of GET, PUT and DELETE after a lost connection is stopped by ``_Passage``.
+its own second try of GET, PUT and DELETE after a lost connection is stopped by ``Passage``. That also looks at the
+clock right before the first byte leaves: a call whose authority has ended by then is ``not_started``, connected or not.
 
 A connection is used again only where a lost request does no harm, that is when the receiver deduplicates: a
 server that closes an idle connection just as a request goes out would otherwise turn a healthy call into
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import ClassVar
 
 import aiohttp
@@ -29,9 +29,10 @@ from tocsin.clock import Clock, SystemClock
 from tocsin.cron import parse_duration
 from tocsin.model.target import HTTP_TIMEOUT_S_MAX, TargetSpec
 from tocsin.model.target import HttpTarget as HttpSpec
-from tocsin.targets.contract import Order, Outcome, Output, Verdict
+from tocsin.targets.contract import TOO_LATE, Order, Outcome, Output, Verdict
 from tocsin.targets.fence import Denied, Fence
 from tocsin.targets.message import body_of, headers_of
+from tocsin.targets.passage import Passage, guarded_session
 from tocsin.targets.permissions import hosts_of
 from tocsin.targets.resolver import FencedResolver
 from tocsin.targets.secrets import SecretMissingError, SecretRules, read_secret
@@ -76,10 +77,12 @@ class HttpTarget:
         resolver = self._resolver = FencedResolver(self._fence, self._own_resolver)
         limit = self._connections_max
         # The resolver remembers, and the fence judges what it remembers each time: the connectors need not.
-        self._fresh = _session(
+        self._fresh = guarded_session(
             aiohttp.TCPConnector(limit=limit, resolver=resolver, use_dns_cache=False, force_close=True)
         )
-        self._kept = _session(aiohttp.TCPConnector(limit=limit, resolver=resolver, use_dns_cache=False))
+        self._kept = guarded_session(
+            aiohttp.TCPConnector(limit=limit, resolver=resolver, use_dns_cache=False)
+        )
 
     async def stop(self) -> None:
         for session in (self._fresh, self._kept):
@@ -125,42 +128,6 @@ class HttpTarget:
         return 0
 
 
-class _Passage:
-    """How far a call got. Told by aiohttp's tracing, which knows when a connection is there."""
-
-    connected = False
-
-    def enter(self) -> None:
-        """Called before a request may go out. The second time it would be aiohttp trying again by itself."""
-        if self.connected:
-            raise aiohttp.ClientConnectionError("the connection was lost after the request went out")
-
-
-def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
-    trace = aiohttp.TraceConfig()
-
-    async def before_connect(_: object, context: SimpleNamespace, __: object) -> None:
-        context.trace_request_ctx.enter()
-
-    async def connected(_: object, context: SimpleNamespace, __: object) -> None:
-        context.trace_request_ctx.connected = True
-
-    async def connected_before(_: object, context: SimpleNamespace, __: object) -> None:
-        context.trace_request_ctx.enter()
-        context.trace_request_ctx.connected = True
-
-    trace.on_connection_create_start.append(before_connect)
-    trace.on_connection_create_end.append(connected)
-    trace.on_connection_reuseconn.append(connected_before)
-    return aiohttp.ClientSession(
-        connector=connector,
-        trace_configs=[trace],
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-    )
-
-
 class _Call:
     """One request, from its headers to its outcome."""
 
@@ -177,7 +144,8 @@ class _Call:
         self._spec = spec
         self._order = order
         self._clock = clock
-        self._passage = _Passage()
+        self._body = body_of(spec, order)
+        self._passage = Passage(order.until_s, clock, has_body=self._body is not None)
         self._task: asyncio.Task[Outcome] | None = None
         self._cancelled = False
 
@@ -204,11 +172,9 @@ class _Call:
 
     async def _make(self) -> Outcome:
         timeout_s = _timeout_s(self._spec, self._order)
-        body = body_of(self._spec, self._order)
         try:
-            async with asyncio.timeout(timeout_s):
-                headers = await self._headers(body)
-                return await self._send(headers, body)
+            async with asyncio.timeout(timeout_s), self._passage.within_authority():
+                return await self._send(await self._headers())
         except (Denied, SecretMissingError) as error:
             return Outcome(Verdict.NOT_STARTED, str(error), permanent=True)
         except TimeoutError:
@@ -220,18 +186,18 @@ class _Call:
         except ValueError as error:  # what aiohttp makes of an address or a header it cannot send
             return self._interrupted(f"no answer: {error}", "the request cannot be made", permanent=True)
 
-    async def _headers(self, body: bytes | None) -> CIMultiDict[str]:
+    async def _headers(self) -> CIMultiDict[str]:
         secret = self._spec.secret
         # On a thread: a secret's file may be on a file system that does not answer.
         key = None if secret is None else await asyncio.to_thread(read_secret, secret, self._secrets)
-        return headers_of(self._spec, self._order, body, key, self._clock.wall_ms() // 1000)
+        return headers_of(self._spec, self._order, self._body, key, self._clock.wall_ms() // 1000)
 
-    async def _send(self, headers: CIMultiDict[str], body: bytes | None) -> Outcome:
+    async def _send(self, headers: CIMultiDict[str]) -> Outcome:
         request = self._session.request(
             self._spec.method,
             self._spec.url,
             headers=headers,
-            data=body,
+            data=self._body,
             allow_redirects=False,
             trace_request_ctx=self._passage,
         )
@@ -239,6 +205,8 @@ class _Call:
             return _judge(self._spec, response.status, await _excerpt(response))
 
     def _interrupted(self, after: str, before: str, *, permanent: bool = False) -> Outcome:
+        if self._passage.too_late:
+            return TOO_LATE
         if self._passage.connected:
             return Outcome(Verdict.UNKNOWN, after)
         return Outcome(Verdict.NOT_STARTED, before, permanent=permanent)

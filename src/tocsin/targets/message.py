@@ -14,7 +14,8 @@ from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.targets.contract import Order
 
 _NO_BODY = ("GET", "HEAD")
-_OURS_ALONE = ("content-length", "transfer-encoding", "connection")
+_OURS_ALONE = ("content-length", "transfer-encoding", "connection", "expect")
+"""``Expect`` would send the headers ahead, and then wait: a call goes out whole or not at all."""
 
 
 def body_of(spec: HttpSpec, order: Order) -> bytes | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import TargetSpec
-from tocsin.targets.contract import SUCCEEDED, Order, Outcome, Output
+from tocsin.targets.authority import has_ended
+from tocsin.targets.contract import SUCCEEDED, TOO_LATE, Order, Outcome, Output
 
 
 class NullTarget:
@@ -14,6 +16,9 @@ class NullTarget:
 
     kind: ClassVar[str] = "null"
     looks_up: ClassVar[bool] = False
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
 
     def idempotent(self, spec: TargetSpec) -> bool:
         return True
@@ -25,10 +30,11 @@ class NullTarget:
         """There is nothing to let go."""
 
     async def launch(self, order: Order) -> Outcome:
-        return SUCCEEDED
+        return TOO_LATE if has_ended(order.until_s, self._clock.elapsed_s()) else SUCCEEDED
 
     async def launch_batch(self, orders: Sequence[Order]) -> Sequence[Outcome]:
-        return [SUCCEEDED] * len(orders)
+        now_s = self._clock.elapsed_s()
+        return [TOO_LATE if has_ended(order.until_s, now_s) else SUCCEEDED for order in orders]
 
     async def watch(self, order: Order) -> Outcome:
         return SUCCEEDED

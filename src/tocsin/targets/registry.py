@@ -25,6 +25,6 @@ def build_targets(
     targets: tuple[Target, ...] = (
         ExecTarget(exec_dir, exec_settings, clock=clock, permissions=permissions),
         HttpTarget(clock=clock, fence=permissions.fence, secrets=permissions.secrets),
-        NullTarget(),
+        NullTarget(clock=clock),
     )
     return {target.kind: target for target in targets}

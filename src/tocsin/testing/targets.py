@@ -19,7 +19,9 @@ from typing import Any
 
 import msgspec
 
+from tocsin.clock import SystemClock
 from tocsin.model.target import TargetSpec
+from tocsin.targets.authority import AUTHORITY_ENDED
 from tocsin.targets.contract import BatchTarget, Order, Outcome, Target, Verdict
 
 _LONG_S = 20.0
@@ -68,6 +70,11 @@ def order_for(spec: TargetSpec, name: str = "suite/one-1700000000", **changes: A
         payload=b'{"n":1}',
     )
     return msgspec.structs.replace(order, **changes)
+
+
+def _boot_s() -> float:
+    """Now, as ``Order.until_s`` counts."""
+    return SystemClock().elapsed_s()
 
 
 async def see_through(target: Target, order: Order) -> Outcome:
@@ -216,6 +223,50 @@ async def a_batch_has_one_outcome_an_order(harness: Harness) -> None:
     assert {harness.effects(order.name) for order in orders} == {1}
 
 
+async def an_order_whose_authority_has_ended_is_not_started(harness: Harness) -> None:
+    order = order_for(harness.succeeds, until_s=_boot_s())
+    before = harness.effects(order.name)
+    outcome = await harness.target.launch(order)
+    assert (outcome.verdict, outcome.reason) == (Verdict.NOT_STARTED, AUTHORITY_ENDED)
+    assert not outcome.permanent
+    found = await harness.target.lookup(order)
+    assert found is None or found.verdict is Verdict.UNKNOWN, found
+    assert harness.effects(order.name) == before
+
+
+async def what_came_too_late_can_be_launched_with_new_authority(harness: Harness) -> None:
+    late = order_for(harness.succeeds, until_s=_boot_s())
+    assert (await harness.target.launch(late)).verdict is Verdict.NOT_STARTED
+    order = msgspec.structs.replace(late, until_s=_boot_s() + 1000)
+    for target in (harness.target, await harness.another()):
+        if target is harness.target or target.looks_up:
+            outcome = await see_through(target, order)
+            assert outcome.verdict is Verdict.SUCCEEDED, outcome
+    assert harness.effects(order.name) == 1
+
+
+async def authority_is_needed_to_start_and_not_to_end(harness: Harness) -> None:
+    if harness.lasts is None:
+        return
+    order = order_for(harness.lasts, until_s=_boot_s() + 1)
+    end = asyncio.create_task(see_through(harness.target, order))
+    await harness.until_lasting()
+    done, _ = await asyncio.wait([end], timeout=1.1)
+    assert not done
+    await harness.target.cancel(order)
+    assert (await end).verdict is Verdict.CANCELLED
+
+
+async def of_a_batch_only_what_has_authority_is_started(harness: Harness) -> None:
+    if not isinstance(harness.target, BatchTarget):
+        return
+    ends = [_boot_s(), _boot_s() + 1000, None]
+    orders = [order_for(harness.succeeds, f"suite/late-{n}", until_s=end) for n, end in enumerate(ends)]
+    outcomes = await harness.target.launch_batch(orders)
+    expected = [Verdict.NOT_STARTED, Verdict.SUCCEEDED, Verdict.SUCCEEDED]
+    assert [outcome.verdict for outcome in outcomes] == expected
+
+
 async def what_was_never_launched_has_no_output(harness: Harness) -> None:
     assert await harness.target.output("suite/never-1", 1) is None
 
@@ -238,6 +289,10 @@ CLAIMS: Sequence[Claim] = (
     a_caller_that_is_cancelled_is_let_go,
     many_at_once_have_one_effect_each,
     a_batch_has_one_outcome_an_order,
+    an_order_whose_authority_has_ended_is_not_started,
+    what_came_too_late_can_be_launched_with_new_authority,
+    authority_is_needed_to_start_and_not_to_end,
+    of_a_batch_only_what_has_authority_is_started,
     what_was_never_launched_has_no_output,
 )
 

@@ -6,7 +6,7 @@ It stands at the handler, where whoever changes the one sees the other::
         "things", "Read a thing", answers={200: ("The thing.", ThingView)}, refusals={404: "There is none."}))
 
 Parameters are taken from the handler's signature, the long description from its docstring. Refusals that any request
-may meet (400, 401, 403, 500, 503, and 413 and 415 with a body) need not be named.
+may meet (400, 401, 403, 500, 503, 504 if it writes, and 413 and 415 with a body) need not be named.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from tocsin.model.schedule import Schedule, ScheduleView
 
 _ALWAYS = (400, 401, 403, 429, 500, 503)
 _WITH_BODY = (413, 415)
+_WRITING = (504,)
 _HEADERS: dict[str, dict[str, Any]] = {
     "ETag": {
         "description": "The version, in quotes.",
@@ -142,7 +143,8 @@ def _operation(path: str, handler: HTTPRouteHandler, used: list[Any]) -> dict[st
         found["requestBody"] = _body(said.body, used)
     for status, answer in sorted(said.answers.items()):
         found["responses"][str(status)] = _answer(status, answer, used)
-    refused = {status: wording.REFUSALS[status] for status in (*_ALWAYS, *(_WITH_BODY if said.body else ()))}
+    usual = (*_ALWAYS, *(_WITH_BODY if said.body else ()), *(() if "GET" in handler.http_methods else _WRITING))
+    refused = {status: wording.REFUSALS[status] for status in usual}
     for status, words in sorted({**refused, **said.refusals}.items()):
         found["responses"][str(status)] = _refusal(status, words)
     return {key: value for key, value in found.items() if value != []}

@@ -20,7 +20,7 @@ from litestar import Litestar, Request, Response, get
 from tocsin.api.description import openapi
 from tocsin.api.description.about import about
 
-_LONG_ANSWERS = frozenset({"400", "401", "403", "413", "415", "429", "500", "503"})
+_LONG_ANSWERS = frozenset({"400", "401", "403", "413", "415", "429", "500", "503", "504"})
 """What any request may meet: told once, at the top."""
 _BASE = "http://[base]"
 """Where the page has the address that it was asked for. A shell needs quotes around the brackets, as it may need

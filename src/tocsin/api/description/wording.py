@@ -200,6 +200,31 @@ FIELDS: dict[str, dict[str, Words]] = {
         },
         "expires_in": {**_duration("How long it is valid; by default for ever."), "maxLength": None},
     },
+    "AddReplicaRequest": {
+        "name": {"description": "Its name.", "examples": ["d"]},
+        "peer": {
+            "description": "HOST:PORT at which the others reach it; an IPv6 address in brackets.",
+            "format": "replica-address",
+            "examples": ["10.0.0.4:8410"],
+        },
+    },
+    "RemoveReplicaRequest": {"name": {"description": "Its name.", "examples": ["d"]}},
+    "ClusterView": {
+        "answered_by": {"description": "The replica that answers."},
+        "leader": {"description": "Empty: nobody is in office, as far as it knows."},
+        "sequence": {"description": "The newest entry that any of them has applied."},
+        "majority": {"description": "How many replicas it takes to write anything down."},
+        "reachable": {"description": "How many answer, with this one."},
+        "digests_agree": {"description": "False: a replica holds another state than the others."},
+    },
+    "ReplicaView": {
+        "peer": {"description": "HOST:PORT at which the others reach it."},
+        "api": {"description": "The address of its API."},
+        "lag": {"description": "How many entries it has yet to apply."},
+        "digest": {"description": "Of its newest snapshot."},
+        "clock_offset_ms": {"description": "How far its clock is ahead of that of the one that answers."},
+        "problem": {"description": "What keeps it from working. Empty: nothing."},
+    },
     "Problem": {
         "type": {"description": "What kind of problem, for programs."},
         "detail": {"description": "What is wrong, for people."},
@@ -242,6 +267,7 @@ TAGS = {
     "launches": "What was launched, and what became of it.",
     "history": "Who did what, and what it was before.",
     "tokens": "Who may do what.",
+    "cluster": "The replicas of the service.",
     "service": "How the service is doing.",
 }
 REFUSALS = {
@@ -255,7 +281,8 @@ REFUSALS = {
     415: "The body is of a type that is not understood here.",
     429: "Too many requests. `Retry-After` says when to try again.",
     500: "The service made a mistake. Its log says more.",
-    503: "Nothing can be written at the moment. `Retry-After` says when to try again.",
+    503: "Nothing can be written at the moment, and nothing was. `Retry-After` says when to try again.",
+    504: "The answer of the leader was lost: it may have been carried out or not. Look before you repeat it.",
 }
 INTRODUCTION = """\
 A distributed cron service: it launches every occurrence of a schedule once, on time, and accounts for it.

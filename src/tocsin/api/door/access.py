@@ -21,7 +21,7 @@ from litestar.connection import ASGIConnection, Request
 from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 
-from tocsin.errors import Forbidden, TocsinError, Unauthenticated
+from tocsin.errors import AlreadyExists, Forbidden, TocsinError, Unauthenticated
 from tocsin.model import token as tokens
 from tocsin.model.command import CreateToken, NoteTokenUse
 from tocsin.model.ids import parse_launch_name
@@ -63,6 +63,11 @@ NEEDS = {
     "listTokens": ADMIN,
     "createToken": ADMIN,
     "revokeToken": ADMIN,
+    "makeBackup": ADMIN,
+    "getCluster": READ,
+    "stepDown": ADMIN,
+    "addReplica": ADMIN,
+    "removeReplica": ADMIN,
 }
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
 """They tell nothing about what is scheduled here."""
@@ -202,7 +207,10 @@ async def ensure_admin(replica: Replica, path: Path) -> None:
     with os.fdopen(descriptor, "w") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(text + "\n")
-    await replica.propose(CreateToken(token, actor="the service"))
+    try:
+        await replica.propose(CreateToken(token, actor="the service"))
+    except AlreadyExists:
+        os.unlink(path)  # another replica was faster: the token is in the file that it has written
 
 
 def is_admin(token: Token, now_ms: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
@@ -16,12 +17,13 @@ from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks, require_reach
 from tocsin.api.resources.streams import EventStream, Streams, frame_of
 from tocsin.api.service import Given
-from tocsin.errors import Gap, InvalidInput
+from tocsin.errors import Gap, InvalidInput, NoLeader
 from tocsin.model.event import END, GAP, KINDS, Event, Place, kinds_of, place_behind
 from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
 
 PATH = "/v1/events"
+CATCH_UP_S = 5.0
 KEEP_ALIVE_S = 15.0
 """A stream never says nothing for longer than this: so a reader can tell that it has been cut off."""
 TOKEN_TRUSTED_S = 600.0
@@ -94,7 +96,7 @@ async def events(
     if schedule is not None:
         require_reach(caller, schedule)
     wanted = Wanted(prefix, schedule, kinds_of(given, field="kind"), _visible(caller))
-    place = _start(replica, last_event_id, after)
+    place = await _start(replica, last_event_id, after)
     streams.check_room(caller)
     may_stay = _stay(replica, caller)
     return EventStream(streams, caller.token, _frames(replica, streams, place, wanted, may_stay, follow))
@@ -120,14 +122,16 @@ def _stay(replica: Replica, caller: Caller) -> Callable[[], bool]:
     return lambda: replica.meta.tokens_seq == of_seq and replica.clock.elapsed_s() < until_s
 
 
-def _start(replica: Replica, header: str | None, after: str | None) -> Place:
+async def _start(replica: Replica, header: str | None, after: str | None) -> Place:
     """Where this reader goes on. A browser that reconnects repeats the address and adds the header."""
     field, given = ("Last-Event-ID", header) if header else ("after", after)
-    newest = replica.meta.seq
     if given is None:
-        return Place(newest + 1, 0)
+        return Place(replica.meta.seq + 1, 0)
     place = place_behind(given, field=field)
-    if place.seq > newest + 1 or (place.seq == newest + 1 and place.slot):
+    if _is_beyond(replica, place) and replica.status().role != "leader":
+        await _caught_up(replica, place)
+    if _is_beyond(replica, place):
+        newest = replica.meta.seq
         raise InvalidInput(
             f"there is no event {given!r} yet: the newest entry is {newest}",
             field=field,
@@ -136,6 +140,24 @@ def _start(replica: Replica, header: str | None, after: str | None) -> Place:
             hint="is it an event of this service, and were its data put back to an older state?",
         )
     return place
+
+
+def _is_beyond(replica: Replica, place: Place) -> bool:
+    newest = replica.meta.seq
+    return place.seq > newest + 1 or (place.seq == newest + 1 and bool(place.slot))
+
+
+async def _caught_up(replica: Replica, place: Place) -> None:
+    """The event may be one of another replica, which this one will have applied in a moment. If it takes longer the
+    reader is better off elsewhere."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CATCH_UP_S):
+            await replica.applied.wait_beyond(place.seq - (0 if place.slot else 1) - 1)
+    if _is_beyond(replica, place) and replica.status().role != "leader":
+        raise NoLeader(
+            f"this replica is at entry {replica.meta.seq} and has not come to that event yet",
+            hint="try again in a moment, or ask another replica",
+        )
 
 
 async def _frames(

@@ -18,6 +18,8 @@ from tocsin.state.counts import Counts, counts, newest_missed
 OVERDUE_MS = 10_000
 SILENT_MS = 180_000
 """The leader writes an entry a minute at least. After so long without one its loop stands still."""
+BEHIND_MS_MAX = 15_000
+"""A follower is ready as long as it is no further behind: clocks may differ a little too."""
 CLOCK_BACK_MS = 5_000
 SNAPSHOT_INTERVALS_MAX = 3
 """A snapshot is missing when so many of its intervals have passed."""
@@ -94,6 +96,22 @@ def snapshot_age_s(service: Service, now_ms: int) -> float:
     """Of the newest one; while there is none, since the start of this process."""
     newest = service.replica.snapshotter.newest
     return uptime_s(service) if newest is None else max(0.0, (now_ms - newest.time_ms) / 1000)
+
+
+def cannot_take_over(service: Service) -> str:
+    """Why this replica could not lead where another one does; empty: it could, or it leads itself.
+
+    Whoever leads writes several times a second, so the age of the last entry tells how far behind one is.
+    """
+    own = service.replica.status()
+    if own.role == "leader":
+        return ""
+    if own.role != "follower":
+        return "it is starting" if own.role == "starting" else "it is stopping"
+    behind_ms = service.now_ms() - service.replica.meta.time_ms
+    if behind_ms > BEHIND_MS_MAX:
+        return f"the last entry it has applied is {_length(behind_ms)} old: it is behind, or nobody leads"
+    return ""
 
 
 def _cannot_write(service: Service) -> str:

@@ -36,6 +36,7 @@ async def status(service: Given, caller: WhoAsks) -> StatusView:
         version=__version__,
         started_at=_moment(service.started_ms),
         uptime_s=int(health.uptime_s(service)),
+        role=replica.status().role,
         leader=meta.leader,
         term=meta.term,
         sequence=meta.seq,
@@ -76,8 +77,9 @@ async def alive() -> str:
     opt=about("service", "Is it ready?", answers={200: ("It is.", str, ("text/plain",))}),
 )
 async def ready(service: Given) -> Response[str] | Response[bytes]:
-    """It is in office and can write: it will launch what is due."""
-    problem = service.replica.problem
+    """It is in office and can write: it will launch what is due. Or another replica is, and this one could take over:
+    it has applied what was written, up to the last seconds."""
+    problem = service.replica.problem or health.cannot_take_over(service)
     if problem:
         return problems.response(problems.of_error(HttpRefusal(503, problem)))
     return Response("ready", media_type="text/plain")

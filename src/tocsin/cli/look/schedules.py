@@ -172,7 +172,7 @@ def _status_facts(found: StatusView) -> list[tuple[str, str]]:
         snapshot = f"at entry {found.snapshot_sequence}, {_length(found.snapshot_age_s or 0)} old"
     issues = [("" if place else "issues", issue) for place, issue in enumerate(found.issues)]
     return [
-        ("replica", f"{found.replica} (leader: {found.leader}, term {found.term})"),
+        ("replica", f"{found.replica}, {found.role} (leader: {found.leader or 'nobody'}, term {found.term})"),
         ("version", f"{found.version}, zone data {found.tzdata}, up for {_length(found.uptime_s)}"),
         ("journal", f"entry {found.sequence} of {found.incarnation}, digest {found.digest[:16]}"),
         ("schedules", f"{found.schedules} ({found.enabled} enabled)"),

@@ -26,6 +26,8 @@ _HANDLERS: dict[type, _Handler] = {
     c.Renewed: office.renewed,
     c.Resigned: office.resigned,
     c.Returned: office.returned,
+    c.Restored: office.restored,
+    c.Checkpoint: office.checkpoint,
     c.LaunchesStarted: occurrences.started,
     c.LaunchesQueued: occurrences.queued,
     c.LaunchesSkipped: occurrences.skipped,

@@ -29,6 +29,15 @@ def returned(context: Context, change: c.Returned) -> None:
     _was_absent(context, since_ms=change.absent_since_ms)
 
 
+def restored(context: Context, change: c.Restored) -> None:
+    context.meta.doubtful_until_ms = context.entry.time_ms
+    _was_absent(context, since_ms=change.since_ms)
+
+
+def checkpoint(context: Context, change: c.Checkpoint) -> None:
+    """The state stays as it is: whoever applies the entry looks at it."""
+
+
 def _was_absent(context: Context, *, since_ms: int) -> None:
     db, meta, entry = context
     meta.present_since_ms = entry.time_ms

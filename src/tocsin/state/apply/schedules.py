@@ -14,7 +14,7 @@ import msgspec
 from tocsin.errors import AlreadyExists, NotFound, Refused, VersionConflict
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind, LaunchState
-from tocsin.model.rule import Missed, decode_rule, encode_rule
+from tocsin.model.rule import Missed, Rule, decode_rule, encode_rule
 from tocsin.model.schedule import Schedule, is_same
 from tocsin.state.apply.context import Context
 
@@ -163,10 +163,10 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> Put:
     if is_same(schedule, former):
         return Put(present.version, "unchanged")
     rule = encode_rule(schedule.rule())
-    same_timing = (change.resolved, schedule.timezone, rule, schedule.enabled) == (
+    same_timing = (change.resolved, schedule.timezone, _timing(rule), schedule.enabled) == (
         present.resolved,
         present.zone,
-        present.rule,
+        _timing(present.rule),
         bool(present.enabled),
     )
     if not same_timing:
@@ -193,6 +193,11 @@ def _replace(context: Context, change: c.SchedulePut, present: _Present) -> Put:
     if not same_timing:
         _set_due(context, present.sid, change.first_instant_s, change.first_delay_ms, change.skip_past)
     return Put(present.version + 1, _act(change, "edited"))
+
+
+def _timing(rule: bytes | None) -> Rule:
+    """What of the rule says when: whether a launch in doubt may be repeated does not."""
+    return msgspec.structs.replace(decode_rule(rule), may_repeat=False)
 
 
 def _act(change: c.SchedulePut, otherwise: str) -> str:

@@ -18,6 +18,8 @@ attempt:
 
 ``claim``      who has this attempt: boot id, pid and start time of the keeper. Made atomically and never
                replaced: of all that try to start one attempt (a former Tocsin, this one) exactly one gets it
+``withdrawn``  a claim whose keeper found that authority had ended before the command could start. Only its own
+               keeper gives a claim back like this, and the attempt is free again
 ``command``    pid and start time of the command
 ``head``       the first bytes it printed, as they come
 ``tail``       the last bytes, preceded by a line with the number of bytes let go between them
@@ -42,6 +44,10 @@ both dead, nothing ended               unknown
 Claims are not flushed to disk one by one: a process that dies loses nothing, and after a power cut the
 kernel's boot id has changed, so that a missing claim is doubt and not certainty.
 
+**When authority ends** (``Order.until_s``) a keeper looks at the clock right before it claims and again right
+before it starts the command, because it may have been paused in between. What it finds too late leaves no claim:
+a later leader may launch the same attempt.
+
 **What a command gets.** The payload as JSON on standard input; a ``PATH`` of the usual places; ``LANG``,
 ``LC_ALL`` and ``TZ`` of the service; ``HOME``, ``USER``, ``LOGNAME`` and ``SHELL`` of its user, the target's ``env``,
 and ``TOCSIN_LAUNCH``, ``TOCSIN_SCHEDULE``, ``TOCSIN_SCHEDULED_AT``, ``TOCSIN_ATTEMPT``, ``TOCSIN_TERM``. Nothing
@@ -53,5 +59,6 @@ when the grace is over.
 ``nursery``, ``keeper``, ``watch``, ``command``, ``capture``, ``mouth``, ``records`` and ``processes`` run in
 the small helper: they import little on purpose, because every import makes each fork slower. (They also ask
 the system for time themselves: ``tocsin.clock`` belongs to the other process.) This file imports nothing for
-the same reason. ``target``, ``link``, ``orders``, ``archive``, ``epoch`` and ``reach`` run in Tocsin.
+the same reason. ``target``, ``charge``, ``link``, ``orders``, ``archive``, ``epoch`` and
+``reach`` run in Tocsin.
 """

@@ -11,7 +11,9 @@ import os
 import pwd
 import resource
 import signal
+import time
 
+from tocsin.targets.authority import AUTHORITY_ENDED, has_ended
 from tocsin.targets.exec.processes import exit_now
 
 TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
@@ -40,9 +42,17 @@ _PERMANENT = frozenset(
 class NotStartedError(Exception):
     """Certain: the command did not run. ``str()`` says why."""
 
-    def __init__(self, reason: str, *, permanent: bool) -> None:
+    def __init__(self, reason: str, *, permanent: bool, too_late: bool = False) -> None:
         super().__init__(reason)
         self.permanent = permanent
+        self.too_late = too_late
+        """Authority ended before it could start."""
+
+
+def check_authority(order: dict[str, Any]) -> None:
+    """The last look at the clock before something happens that cannot be taken back."""
+    if has_ended(order["until_s"], time.clock_gettime(time.CLOCK_BOOTTIME)):
+        raise NotStartedError(AUTHORITY_ENDED, permanent=False, too_late=True)
 
 
 def start(order: dict[str, Any], stdin: int, output: int) -> int:
@@ -79,8 +89,10 @@ def _spawn(order: dict[str, Any], env: dict[str, str], stdin: int, output: int) 
     _enter(order["cwd"])
     argv = order["argv"]
     try:
+        path = _find(argv[0], env)
+        check_authority(order)
         return os.posix_spawn(
-            _find(argv[0], env),
+            path,
             argv,
             env,
             file_actions=[
@@ -107,7 +119,7 @@ def _fork(
         try:
             _become(order, env, user, stdin, output)
         except NotStartedError as error:
-            os.write(complain, b"%d%b" % (error.permanent, str(error).encode()[:4000]))
+            os.write(complain, b"%d%d%b" % (error.permanent, error.too_late, str(error).encode()[:4000]))
         finally:  # this copy of the keeper must never go on as a keeper
             exit_now(127)
     os.close(complain)
@@ -115,7 +127,8 @@ def _fork(
     os.close(complaint)
     if text:
         os.waitpid(pid, 0)
-        raise NotStartedError(text[1:].decode(errors="replace"), permanent=text[:1] == b"1")
+        permanent, too_late = (flag == b"1" for flag in (text[:1], text[1:2]))
+        raise NotStartedError(text[2:].decode(errors="replace"), permanent=permanent, too_late=too_late)
     return pid
 
 
@@ -140,6 +153,7 @@ def _become(
     argv = order["argv"]
     try:
         path = _find(argv[0], env)
+        check_authority(order)
         _limit(order["rlimits"])  # last: with little memory allowed this copy of Python could not go on
         os.execve(path, argv, env)
     except (OSError, ValueError) as error:

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 
+from tocsin.targets.authority import AUTHORITY_ENDED
 from tocsin.targets.exec import command
 from tocsin.targets.exec.processes import identity
 from tocsin.targets.exec.records import Record
@@ -44,13 +45,18 @@ class Keeper:
             elif record.cancel_asked():
                 _conclude(record, mouth, ending("cancelled", "cancelled before it started"))
             else:
-                _conclude(record, mouth, self._see_through(record, order, payload, mouth))
+                how = self._see_through(record, order, payload, mouth)
+                if how is None:
+                    _withdraw(record, mouth)
+                else:
+                    _conclude(record, mouth, how)
         finally:
             os.close(payload)
 
     def _see_through(
         self, record: Record, order: dict[str, Any], payload: int, mouth: Mouth
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any] | None:
+        """How it ended. None: authority ended before it could start."""
         try:
             readable, writable = os.pipe()
         except OSError as error:
@@ -60,7 +66,7 @@ class Keeper:
             pid = command.start(order, payload, writable)
         except command.NotStartedError as error:
             os.close(readable)
-            return ending("not_started", str(error), permanent=error.permanent)
+            return None if error.too_late else ending("not_started", str(error), permanent=error.permanent)
         finally:
             os.close(writable)
         _note_command(record, self._boot, pid)
@@ -75,8 +81,13 @@ def _claim(record: Record, order: dict[str, Any], boot: str) -> dict[str, Any] |
     if time.clock_gettime(time.CLOCK_BOOTTIME) > order["void_after_s"]:
         return {"event": "refused", "reason": "the order reached its keeper too late"}
     try:
+        command.check_authority(order)
         record.make()
-        taken = not record.claim(identity(boot, os.getpid()) or "")
+        me = identity(boot, os.getpid()) or ""
+        command.check_authority(order)  # an empty record is left behind, which says nothing
+        taken = not record.claim(me)
+    except command.NotStartedError as error:
+        return {"event": "refused", "reason": str(error)}
     except OSError as error:
         record.unmake()
         return {
@@ -84,6 +95,16 @@ def _claim(record: Record, order: dict[str, Any], boot: str) -> dict[str, Any] |
             "reason": f"its record could not be made at {record.path}: {error.strerror}",
         }
     return {"event": "taken"} if taken else None
+
+
+def _withdraw(record: Record, mouth: Mouth) -> None:
+    """The claim came in time, the start did not: give the attempt back to whoever has authority later."""
+    try:
+        record.withdraw()
+    except OSError:
+        _conclude(record, mouth, ending("not_started", AUTHORITY_ENDED))
+        return
+    mouth.say({"event": "refused", "reason": AUTHORITY_ENDED})
 
 
 def _note_command(record: Record, boot: str, pid: int) -> None:

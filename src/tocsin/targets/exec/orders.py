@@ -52,6 +52,7 @@ def for_keeper(order: Order, settings: ExecSettings, **where: Any) -> bytes:
             "user": spec.user,
             "rlimits": {name: limit for name, limit in limits.items() if limit},
             "timeout_s": order.timeout_s,
+            "until_s": order.until_s,
             "grace_s": settings.grace_s,
             "head_max": settings.head_bytes,
             "tail_max": settings.tail_bytes,

@@ -52,6 +52,13 @@ class Record:
             return False
         return True
 
+    def withdraw(self) -> None:
+        """Give back a claim of one's own that nothing came of: the attempt is free again, and that it was is seen."""
+        os.rename(self._file("claim"), self._file("withdrawn"))
+
+    def withdrawn(self) -> bool:
+        return os.path.lexists(self._file("withdrawn"))
+
     def claimed_by(self) -> str | None:
         return self._link("claim")
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import TargetSpec
-from tocsin.targets.contract import ACCEPTED, Order, Outcome, Output, Verdict
+from tocsin.targets.authority import has_ended
+from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Outcome, Output, Verdict
 from tocsin.targets.exec.archive import Archive, Finding, Standing, outcome_of
+from tocsin.targets.exec.charge import Charge
 from tocsin.targets.exec.epoch import Epoch
 from tocsin.targets.exec.link import Link
 from tocsin.targets.exec.orders import ExecSettings, base_env, for_keeper
@@ -22,20 +25,8 @@ _HAND_OVERS_MAX = 64
 """Orders on their way to a keeper at one time: far fewer than the socket holds."""
 _SENDS_MAX = 3
 _LOOK_AGAIN_S = 0.05
-
-
-class _Charge:
-    """An order on its way to a keeper, or running under one that this process started."""
-
-    __slots__ = ("ended", "handed", "payload", "sends", "text")
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.handed: asyncio.Future[Outcome] = loop.create_future()
-        """How the hand-over went."""
-        self.ended: asyncio.Future[Outcome] = loop.create_future()
-        self.text = self.payload = b""
-        self.sends = 0
+_AFTER_AUTHORITY_S = 0.02
+"""So much later nobody who has to look at the clock is about to."""
 
 
 class ExecTarget:
@@ -57,7 +48,9 @@ class ExecTarget:
         self._settings = settings or ExecSettings()
         self._clock = clock or SystemClock()
         self._permissions = permissions or Permissions()
-        self._charges: dict[str, _Charge] = {}
+        self._charges: dict[str, Charge] = {}
+        """By the path of the record."""
+        self._numbers = itertools.count()
         self._slots = asyncio.Semaphore(_HAND_OVERS_MAX)
         self._link: Link | None = None
         self._stopped = False
@@ -90,13 +83,15 @@ class ExecTarget:
             found = await self._found(record)
             if found is not None:
                 return found
-        charge = self._charges[record.path] = _Charge()
+        charge = self._charges[record.path] = Charge(f"{record.path}#{next(self._numbers)}")
         try:
             async with self._slots:
                 outcome = await self._hand_over(record, order, charge)
         except asyncio.CancelledError:  # it may still start: the claim decides, not this process
             self._drop(record, charge)
             raise
+        finally:
+            charge.handed.cancel()  # if nobody answered: others may wait for it too
         if charge.ended.done():
             return charge.ended.result()
         if outcome.verdict is not Verdict.ACCEPTED:
@@ -105,7 +100,7 @@ class ExecTarget:
 
     async def watch(self, order: Order) -> Outcome:
         record = self._archive.record(order.name, order.attempt)
-        charge = self._charges.get(record.path) or _Charge()
+        charge = self._charges.get(record.path) or Charge()
         while not charge.ended.done():
             try:
                 finding = self._archive.look(record)
@@ -113,7 +108,7 @@ class ExecTarget:
                 await asyncio.wait([charge.ended], timeout=_LOOK_AGAIN_S)
                 continue
             if finding.standing is Standing.NO_CLAIM:
-                return Outcome(Verdict.UNKNOWN, "its record is gone")
+                return TOO_LATE if record.withdrawn() else Outcome(Verdict.UNKNOWN, "its record is gone")
             if finding.outcome is not None:
                 self._drop(record, charge)
                 return finding.outcome
@@ -170,27 +165,31 @@ class ExecTarget:
             self._link = Link(log, self._hear, self._send_again)
         return self._link
 
-    async def _hand_over(self, record: Record, order: Order, charge: _Charge) -> Outcome:
-        patience_s = self._settings.hand_over_s
-        void_after_s = self._clock.elapsed_s() + patience_s
-        where = {"record": record.path, "base_env": self._base_env, "void_after_s": void_after_s}
+    async def _hand_over(self, record: Record, order: Order, charge: Charge) -> Outcome:
+        patience_s, now_s, until_s = self._settings.hand_over_s, self._clock.elapsed_s(), order.until_s
+        if has_ended(until_s, now_s):
+            return self._too_late(record)
+        wait_s = patience_s if until_s is None else min(patience_s, until_s - now_s + _AFTER_AUTHORITY_S)
+        where = {"record": record.path, "base_env": self._base_env, "void_after_s": now_s + patience_s}
         charge.text = for_keeper(order, self._settings, **where)
         # A command without a payload finds its input empty, as under cron: `read` and `ssh` would take "null" for some.
         charge.payload = b"" if order.payload == b"null" else order.payload
         try:
             self._send(record, charge)
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(wait_s):
                 return await charge.handed
         except TimeoutError:
+            if has_ended(until_s, self._clock.elapsed_s()):
+                return self._too_late(record)
             return self._not_handed_over(record, charge, f"no keeper answered within {patience_s:g}s")
         except OSError as error:
             return self._not_handed_over(record, charge, str(error))
 
-    def _send(self, record: Record, charge: _Charge) -> None:
+    def _send(self, record: Record, charge: Charge) -> None:
         """Give it to the nursery, or to a new one if that is gone."""
         while charge.sends < _SENDS_MAX and not self._stopped:
             try:
-                self._connect().send(record.path, charge.text, charge.payload)
+                self._connect().send(charge.key, charge.text, charge.payload)
             except ConnectionError:
                 continue
             charge.sends += 1
@@ -207,7 +206,7 @@ class ExecTarget:
                 except OSError as error:
                     charge.handed.set_result(self._not_handed_over(Record(path), charge, str(error)))
 
-    def _not_handed_over(self, record: Record, charge: _Charge, why: str) -> Outcome:
+    def _not_handed_over(self, record: Record, charge: Charge, why: str) -> Outcome:
         """Turn "probably not started" into certainty: with the claim in our hands no keeper can start it."""
         if not charge.sends:
             return Outcome(Verdict.NOT_STARTED, f"the order could not be handed over: {why}")
@@ -221,24 +220,39 @@ class ExecTarget:
             )
         return self._archive.look(record).outcome or ACCEPTED
 
+    def _too_late(self, record: Record) -> Outcome:
+        """No keeper starts it any more: each looks at the clock once more when it has the claim. So without one it
+        is certain; and with one it was in time, or is about to be withdrawn."""
+        try:
+            return self._recorded(record) or TOO_LATE
+        except OSError as error:
+            return Outcome(Verdict.UNKNOWN, f"the order may have been handed over, its record says: {error}")
+
+    def _recorded(self, record: Record) -> Outcome | None:
+        """None: nobody has it."""
+        finding = self._archive.look(record)
+        return ACCEPTED if finding.standing is Standing.RUNNING else finding.outcome
+
     def _hear(self, message: dict[str, Any]) -> None:
         """A keeper speaks. What it says of an order that nobody waits for stands in the record too."""
-        key = message["key"]
-        charge = self._charges.get(key)
+        path = message["key"].rpartition("#")[0]
+        charge = self._charges.get(path)
         if charge is None:
             return
         match message["event"]:
             case "started":
                 answer = ACCEPTED
             case "taken":
-                answer = self._archive.look(Record(key)).outcome or ACCEPTED
-                del self._charges[key]
+                answer = self._archive.look(Record(path)).outcome or ACCEPTED
+                del self._charges[path]
             case "refused":
-                answer = Outcome(Verdict.NOT_STARTED, message["reason"])
+                if message["key"] != charge.key:  # that one was given up before: it says nothing of this one
+                    return
+                answer = self._recorded(Record(path)) or Outcome(Verdict.NOT_STARTED, message["reason"])
             case _:
                 answer = outcome_of(message)
                 charge.ended.set_result(answer)
-                del self._charges[key]
+                del self._charges[path]
         if not charge.handed.done():
             charge.handed.set_result(answer)
             charge.text = charge.payload = b""
@@ -248,8 +262,7 @@ class ExecTarget:
         charge = self._charges.get(record.path)
         if charge is not None:
             await asyncio.wait([charge.handed])
-        finding = self._archive.look(record)
-        return ACCEPTED if finding.standing is Standing.RUNNING else finding.outcome
+        return self._recorded(record)
 
     async def _until_news(self, finding: Finding, told: asyncio.Future[Outcome]) -> None:
         """Until the command has ended or its end was told. The end of its keeper says nothing: it may see to
@@ -262,7 +275,7 @@ class ExecTarget:
                 pass
         await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
 
-    def _drop(self, record: Record, charge: _Charge) -> None:
+    def _drop(self, record: Record, charge: Charge) -> None:
         if self._charges.get(record.path) is charge:
             del self._charges[record.path]
 

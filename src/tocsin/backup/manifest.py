@@ -1,0 +1,92 @@
+"""What a backup claims to be, and what its files are called."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import msgspec
+
+from tocsin.model.backup import BackupView
+from tocsin.state.snapshot import Manifest
+
+FORMAT = 1
+_FOLDER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_FILE = re.compile(r"state-([0-9]{16})(?:\.json|-[0-9a-f]{12}\.db\.zst)")
+
+
+class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot, and the file that it is kept in."""
+
+    snapshot: Manifest
+    file: str
+    stored_size: int
+    stored_sha256: str
+    """Of the file as it is, compressed."""
+    version: str
+    """Of the Tocsin that wrote it."""
+    format: int = FORMAT
+
+    @property
+    def seq(self) -> int:
+        return self.snapshot.seq
+
+    @property
+    def incarnation(self) -> str:
+        return self.snapshot.incarnation
+
+    @property
+    def time_ms(self) -> int:
+        return self.snapshot.time_ms
+
+    @property
+    def age_order(self) -> tuple[int, int]:
+        """By time: a journal that was restored has another incarnation, and may count on from a lower number."""
+        return self.snapshot.time_ms, self.snapshot.seq
+
+
+def view_of(backup: BackupManifest) -> BackupView:
+    """As it is shown."""
+    return BackupView(
+        sequence=backup.seq,
+        at=datetime.fromtimestamp(backup.time_ms / 1000, UTC),
+        incarnation=backup.incarnation,
+        bytes=backup.snapshot.size,
+        stored_bytes=backup.stored_size,
+        sha256=backup.snapshot.sha256,
+        version=backup.version,
+    )
+
+
+def data_name(snapshot: Manifest) -> str:
+    return f"state-{snapshot.seq:016d}-{snapshot.sha256[:12]}.db.zst"
+
+
+def manifest_name(seq: int) -> str:
+    return f"state-{seq:016d}.json"
+
+
+def is_folder(name: str) -> bool:
+    """Can this be the folder of a journal?"""
+    return _FOLDER.fullmatch(name) is not None
+
+
+def seq_of(name: str) -> int | None:
+    """The sequence number in the name of a file of ours; None: it is somebody else's."""
+    found = _FILE.fullmatch(name)
+    return None if found is None else int(found[1])
+
+
+def encode(manifest: BackupManifest) -> bytes:
+    return msgspec.json.encode(manifest)
+
+
+def decode(raw: bytes, incarnation: str, seq: int) -> BackupManifest | None:
+    """None if it is not one, or not the one of this place: what it says is used to find and to remove files."""
+    try:
+        found = msgspec.json.decode(raw, type=BackupManifest)
+    except msgspec.MsgspecError:
+        return None
+    if found.format != FORMAT or (found.incarnation, found.seq) != (incarnation, seq):
+        return None
+    return found if found.file == data_name(found.snapshot) else None

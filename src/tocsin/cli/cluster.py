@@ -1,0 +1,193 @@
+"""``cluster``, ``cluster step-down``, ``cluster add``, ``cluster remove`` and ``cluster secret``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tocsin.cli.command import REFUSED, Command, Json, Url, ask, print_json, say, told
+from tocsin.cli.usage import Family
+
+if TYPE_CHECKING:
+    from tocsin.model.cluster import ClusterView, ReplicaView
+
+_DIGEST_SHOWN = 12
+
+
+class _Cluster(Family):
+    """Commands under a common name, which is a command itself."""
+
+    def invoke(self, ctx: Any) -> Any:
+        return told(ctx, super().invoke)
+
+
+app = typer.Typer(
+    cls=_Cluster,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def cluster(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+    """Show the replicas: who leads, and how far each of them is.
+
+    LAG is how many entries a replica has yet to apply, SNAPSHOT the age of its newest one, DIGEST that of the state in
+    it, CLOCK how far its clock is ahead of the one that answers. The exit status is 1 if nobody leads, if fewer than a
+    majority answer (then nothing can be written), or if two replicas hold different states.
+
+    Example: tocsin cluster --url http://a:8400,http://b:8400,http://c:8400
+    """
+    if context.invoked_subcommand is not None:
+        return
+    found = ask(url, lambda client: client.cluster())
+    wrong = _complaints(found)
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+        for complaint in wrong:
+            say(complaint)
+    if wrong:
+        raise typer.Exit(REFUSED)
+
+
+@app.command("step-down", cls=Command)
+def step_down(url: Url = None, as_json: Json = False) -> None:
+    """Have the leader resign, so that another replica leads: before its machine is taken down.
+
+    Nothing is lost by it, and what runs goes on running.
+
+    Example: tocsin cluster step-down
+    """
+    found = ask(url, lambda client: client.step_down())
+    if as_json:
+        print_json(found)
+    else:
+        print(f"{found.leader} leads" if found.leader else "the leader has resigned")
+        say("'tocsin cluster' shows who leads now")
+
+
+@app.command(cls=Command)
+def add(
+    replica: Annotated[
+        str, typer.Argument(metavar="NAME=HOST:PORT", help="Its name and address.", show_default=False)
+    ],
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Let one more replica join. It is then started with an empty data directory and the cluster's secret.
+
+    Two of two must be up to write anything, two of three may: an odd number is best. One at a time.
+
+    Example: tocsin cluster add d=10.0.0.4:8410
+    """
+    from tocsin.member.address import parse_member
+
+    member = parse_member(replica)
+    found = ask(url, lambda client: client.add_replica(member.name, member.peer))
+    if as_json:
+        print_json(found)
+        return
+    print(f"{member.name} may join")
+    known = {view.name: view.peer for view in found.replicas if view.peer} | {member.name: member.peer}
+    listed = ",".join(f"{name}={peer}" for name, peer in sorted(known.items()))
+    say(f"start it: tocsin serve --name {member.name} --cluster {listed} --cluster-secret FILE --data DIR")
+
+
+@app.command(cls=Command)
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the replica.", show_default=False)],
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Take a replica out for good: it has no vote any more, and its data are of no use.
+
+    Remove a machine that is lost before another one is added in its place. One that is only down for a while need not
+    be removed, and one that comes back with an empty disk joins by itself.
+
+    Example: tocsin cluster remove d
+    """
+    found = ask(url, lambda client: client.remove_replica(name))
+    if as_json:
+        print_json(found)
+    else:
+        print(f"{name} removed")
+
+
+@app.command(cls=Command)
+def secret(as_json: Json = False) -> None:
+    """Make a secret for a new cluster and print it. No service is needed.
+
+    All replicas are given the same one in a file: whoever has it belongs to the cluster and can read all of it.
+
+    Example: (umask 077; tocsin cluster secret > cluster.secret)
+    """
+    from tocsin.member.secret import new_secret
+
+    made = new_secret()
+    if as_json:
+        print_json({"secret": made})
+    else:
+        print(made)
+
+
+def _complaints(found: ClusterView) -> list[str]:
+    """What somebody must look at, the worst first."""
+    roles = {view.name: view.role for view in found.replicas}
+    told = []
+    if found.reachable < found.majority:
+        told.append(
+            f"only {found.reachable} of {len(found.replicas)} replicas answer, and nothing can be written or launched "
+            f"with fewer than {found.majority}"
+        )
+    if not found.leader:
+        told.append("nobody leads: nothing is launched until one of them does")
+    elif roles.get(found.leader) == "unreachable":
+        told.append(f"{found.leader} led last and does not answer {found.answered_by}")
+    if not found.digests_agree:
+        told.append("two replicas hold different states at the same entry: look at the logs of all of them")
+    return told
+
+
+def _show(found: ClusterView) -> None:
+    from tocsin.cli.present import Column, table
+
+    columns = (
+        Column("NAME"),
+        Column("ROLE"),
+        Column("TERM"),
+        Column("SEQUENCE"),
+        Column("LAG"),
+        Column("SNAPSHOT"),
+        Column("DIGEST"),
+        Column("CLOCK"),
+        Column("PROBLEM", may_be_cut=True),
+    )
+    table(columns, [_row(view) for view in found.replicas])
+
+
+def _row(view: ReplicaView) -> tuple[str, ...]:
+    return (
+        view.name,
+        view.role,
+        _number(view.term),
+        _number(view.sequence),
+        _number(view.lag),
+        "-" if view.snapshot_age_s is None else f"{_length(view.snapshot_age_s)} old",
+        view.digest[:_DIGEST_SHOWN] or "-",
+        "-" if view.clock_offset_ms is None else f"{view.clock_offset_ms / 1000:+.1f}s",
+        view.problem,
+    )
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _length(seconds: int) -> str:
+    from tocsin.cli.present import coarse
+    from tocsin.cron import format_duration
+
+    return format_duration(coarse(seconds)) if seconds else "less than 1s"

@@ -1,0 +1,26 @@
+"""The replicas of a service."""
+
+from __future__ import annotations
+
+from tocsin.client.asking import Asking
+from tocsin.model.cluster import ClusterView
+from tocsin.model.request import AddReplicaRequest, RemoveReplicaRequest
+
+
+class Clusters(Asking):
+    """The part of the client that deals with replicas."""
+
+    async def cluster(self) -> ClusterView:
+        """Who leads, and how far each replica is, as the one that answers sees it."""
+        return await self._get("/v1/cluster", ClusterView)
+
+    async def step_down(self) -> ClusterView:
+        """Have the leader resign: another replica takes office within a second."""
+        return await self._post("/v1/cluster:step-down", ClusterView, {})
+
+    async def add_replica(self, name: str, peer: str) -> ClusterView:
+        """From now on a replica of that name may join. ``peer``: HOST:PORT at which the others reach it."""
+        return await self._post("/v1/cluster:add", ClusterView, AddReplicaRequest(name, peer))
+
+    async def remove_replica(self, name: str) -> ClusterView:
+        return await self._post("/v1/cluster:remove", ClusterView, RemoveReplicaRequest(name))

@@ -1,0 +1,231 @@
+"""The quorum's engine: one key per entry, and a head that each append compares and moves, in one transaction.
+
+``<prefix>/birth``                  JSON, written with the head in one transaction when the journal is created
+``<prefix>/head``                   the last sequence number, in decimal
+``<prefix>/entry/<20 digits>``      one byte for the id's length, the id, the entry
+
+Where the journal begins is not written down: it is the first entry there is, or the head's successor. So trimming
+needs no room, and works where etcd has none left.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from tocsin.errors import Conflict, Gap, JournalError, JournalFull, JournalUnavailable, Unknown
+from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
+from tocsin.journal.etcd import messages as m
+from tocsin.journal.etcd.client import EtcdClient
+from tocsin.journal.etcd.failures import Lost, Said
+from tocsin.journal.etcd.space import Space
+
+_PAGE_MIN, _PAGE_MAX = 16, 1024
+_PAGE_BYTES = 2 << 20
+_ROOM_HINT = "trimming makes room; or give etcd a larger --quota-backend-bytes"
+
+log = structlog.get_logger()
+
+
+class _Page(NamedTuple):
+    records: list[Record]
+    revision: int
+    """At which it was read: a watch goes on behind it."""
+
+
+class EtcdJournal:
+    """One journal under one prefix of an etcd cluster."""
+
+    def __init__(self, client: EtcdClient, prefix: str) -> None:
+        self._client = client
+        base = prefix.rstrip("/").encode()
+        self._birth_key = base + b"/birth"
+        self._head_key = base + b"/head"
+        self._entries = base + b"/entry/"
+        self._end = base + b"/entry0"  # "0" follows "/"
+        self._space = Space(client)
+        self._birth = Birth("")
+
+    @property
+    def birth(self) -> Birth:
+        return self._birth
+
+    async def open(self, origin: Callable[[], Awaitable[Origin]] = from_nothing) -> None:
+        found = await self._client.range(self._birth_key)
+        if not found.kvs:
+            found = await self._create(await origin())
+        self._birth = msgspec.json.decode(found.kvs[0].value, type=Birth)
+
+    async def append(self, id: bytes, raw: bytes, after: int) -> None:
+        value = bytes([len(id)]) + id + raw
+        try:
+            done = await self._client.transact(
+                [m.has_value(self._head_key, b"%d" % after)],
+                [m.do_put(self._key(after + 1), value), m.do_put(self._head_key, b"%d" % (after + 1))],
+                [m.do_range(m.range_of(self._head_key))],
+            )
+        except Lost as lost:
+            raise Unknown(f"the entry's fate is unknown: {lost.message}") from lost
+        except Said as said:
+            await self._refused(said, id, len(raw), after)
+            return
+        if not done.succeeded:
+            raise Conflict(f"the journal is at {_head(done.ranges[0])}, not at {after}")
+
+    async def read(self, after: int) -> AsyncIterator[Record]:
+        """Pages as long as there are any, then a watch. A watch that ends is opened again, behind a page."""
+        limit = _PAGE_MIN
+        while True:
+            page = await self._page(after, limit)
+            for record in page.records:
+                after = record.seq
+                yield record
+            limit = _next_limit(limit, page.records)
+            if page.records:
+                continue
+            async with aclosing(self._tail(after, page.revision)) as tail:
+                async for record in tail:
+                    after = record.seq
+                    yield record
+
+    async def get(self, seq: int) -> Record | None:
+        found = await self._client.range(self._key(seq))
+        return _record(seq, found.kvs[0].value) if found.kvs else None
+
+    async def trim(self, upto: int) -> None:
+        """Without a mark: see above. What was trimmed leaves etcd's file with the compaction."""
+        revision = await self._client.delete(self._key(0), self._key(max(0, upto) + 1))
+        await self._space.reclaim(revision)
+
+    async def bounds(self) -> Bounds:
+        first, head = await self._ask(m.range_of(self._key(0), self._end, limit=1, keys_only=True))
+        last = _head(head)
+        return Bounds(self._seq(first.kvs[0].key) if first.kvs else last + 1, last)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    # Birth
+
+    async def _create(self, origin: Origin) -> m.Ranged:
+        """Of several at the same time one wins; what is read afterwards is the winner's."""
+        birth = Birth(uuid.uuid4().hex, origin.after, origin.incarnation)
+        put = [
+            m.do_put(self._birth_key, msgspec.json.encode(birth)),
+            m.do_put(self._head_key, b"%d" % origin.after),
+        ]
+        try:
+            await self._client.transact([m.is_absent(self._birth_key)], put, [], repeatable=True)
+        except Said as said:
+            if said.is_full:
+                raise JournalFull("etcd has no room for a journal", hint=_ROOM_HINT) from said
+            raise
+        return await self._client.range(self._birth_key)
+
+    # Appending
+
+    async def _refused(self, said: Said, id: bytes, size: int, after: int) -> None:
+        """etcd answered with an error. Returns if the entry landed nevertheless."""
+        if said.is_full:
+            await self._full_or_landed(said, id, after)
+        elif "too large" in said.reason or "larger than max" in said.reason:
+            raise JournalError(
+                f"etcd does not take an entry of {size} bytes", hint="its --max-request-bytes is too small"
+            ) from said
+        elif said.is_certain:
+            raise said
+        else:
+            raise Unknown(f"the entry's fate is unknown: {said.message}") from said
+
+    async def _full_or_landed(self, said: Said, id: bytes, after: int) -> None:
+        """The transaction that crosses the limit is applied, and refused in the same breath."""
+        try:
+            found = await self.get(after + 1)
+        except JournalUnavailable as wrong:
+            raise Unknown(f"etcd has no room, and then: {wrong.message}") from wrong
+        if found is None:
+            raise JournalFull("etcd has no room for the entry", hint=_ROOM_HINT) from said
+        if found.id != id:
+            raise Conflict(f"another entry holds sequence number {after + 1}")
+
+    # Reading
+
+    async def _ask(self, request: bytes) -> tuple[m.Ranged, m.Ranged]:
+        """A range and the head, at the same moment."""
+        parts = [m.do_range(request), m.do_range(m.range_of(self._head_key))]
+        found = await self._client.transact([], parts, [], repeatable=True)
+        first, head = (part._replace(revision=found.revision) for part in found.ranges)
+        return first, head
+
+    async def _page(self, after: int, limit: int) -> _Page:
+        """The records behind ``after`` that are there now. Raises Gap if the first of them is not the next one."""
+        found, head = await self._ask(m.range_of(self._key(after + 1), self._end, limit=limit))
+        records = [_record(self._seq(kv.key), kv.value) for kv in found.kvs]
+        for expected, record in enumerate(records, after + 1):
+            if record.seq != expected:
+                raise Gap(f"journal entry {expected} is missing, the next one is {record.seq}")
+        if not records and _head(head) > after:
+            raise Gap(f"journal entries up to {_head(head)} are no longer kept, {after + 1} was asked for")
+        return _Page(records, found.revision)
+
+    async def _tail(self, after: int, revision: int) -> AsyncGenerator[Record, None]:
+        """Records as they land. Ends where the watch and the journal disagree: read a page then.
+
+        A server that is cut off from the others keeps its watches and tells them nothing. So when nothing came for a
+        while, the journal is asked: that takes the others, and fails where they cannot be reached.
+        """
+        watch = self._client.watch(self._entries, self._end, revision + 1)
+        try:
+            async with aclosing(watch):
+                async for batch in watch:
+                    for kv in batch.puts:
+                        seq = self._seq(kv.key)
+                        if seq <= after:
+                            continue
+                        if seq != after + 1:
+                            return
+                        after = seq
+                        yield _record(seq, kv.value)
+                    if not batch.puts and (await self._page(after, 1)).records:
+                        return
+        except (
+            JournalUnavailable
+        ) as wrong:  # a watch may end at any time; the next page tells what that means
+            log.debug("a watch of the journal ended", reason=wrong.message)
+
+    # Keys
+
+    def _key(self, seq: int) -> bytes:
+        return self._entries + b"%020d" % seq
+
+    def _seq(self, key: bytes) -> int:
+        digits = key[len(self._entries) :]
+        if not digits.isdigit():
+            raise Gap(f"a key that is no entry is among the journal's entries: {key!r}")
+        return int(digits)
+
+
+def _record(seq: int, value: bytes) -> Record:
+    start = 1 + value[0] if value else 0
+    if not 0 < start <= len(value):
+        raise Gap(f"journal entry {seq} is damaged: it has no id")
+    return Record(seq, value[1:start], value[start:])
+
+
+def _head(found: m.Ranged) -> int:
+    if not found.kvs or not found.kvs[0].value.isdigit():
+        raise Gap("the journal's head is missing", hint="was it deleted by hand? Restore from a backup")
+    return int(found.kvs[0].value)
+
+
+def _next_limit(limit: int, records: list[Record]) -> int:
+    """Large pages of small records, small pages of large ones."""
+    size = sum(len(record.raw) for record in records)
+    if size > _PAGE_BYTES:
+        return max(_PAGE_MIN // 4, limit // 2)
+    return min(_PAGE_MAX, limit * 2) if size < _PAGE_BYTES // 2 else limit

@@ -1,0 +1,28 @@
+"""The replicas of a journal, next to it in etcd: ``<prefix>/replica/<name>``, JSON, without a lease."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tocsin.journal.etcd.client import EtcdClient
+from tocsin.model.cluster import Member
+
+
+class EtcdRoster:
+    """Who belongs to the journal under this prefix."""
+
+    def __init__(self, client: EtcdClient, prefix: str) -> None:
+        self._client = client
+        base = prefix.rstrip("/").encode()
+        self._replicas = base + b"/replica/"
+        self._end = base + b"/replica0"
+
+    async def members(self) -> list[Member]:
+        found = await self._client.range(self._replicas, self._end)
+        return [msgspec.json.decode(kv.value, type=Member) for kv in found.kvs]
+
+    async def enlist(self, member: Member) -> None:
+        await self._client.put(self._replicas + member.name.encode(), msgspec.json.encode(member))
+
+    async def strike(self, name: str) -> None:
+        await self._client.delete(self._replicas + name.encode())

@@ -1,0 +1,90 @@
+"""What etcd prints: kept in a file that cannot grow for ever, and asked for its last words.
+
+A file and not a pipe, because etcd lives on when Tocsin is killed, and would die of a pipe that nobody reads.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+_BYTES_MAX = 8 << 20
+_LOOK_BYTES = 64 << 10
+_WORDS_MAX = 400
+_GRAVE = ("error", "fatal", "panic", "dpanic")
+
+
+class _Line(msgspec.Struct):
+    level: str = ""
+    msg: str = ""
+    error: str = ""
+
+
+class Chatter:
+    """``etcd.log``, and ``etcd.log.1`` for what came before."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mark = 0
+
+    def open(self) -> BinaryIO:
+        """For a new process. Its last words are looked for behind this place."""
+        self.rotate()
+        file = self._path.open("ab")
+        self._mark = os.fstat(file.fileno()).st_size
+        return file
+
+    def listen_from_here(self) -> None:
+        """What was said before was another process, or is an old story."""
+        self._mark = self._size()
+
+    def rotate(self) -> None:
+        """Copied and cut off, not renamed: etcd goes on writing to the file that it has."""
+        if self._size() > _BYTES_MAX:
+            shutil.copyfile(self._path, self._path.with_name(self._path.name + ".1"))
+            os.truncate(self._path, 0)
+            self._mark = 0
+
+    def mentions(self, words: str) -> bool:
+        """Did the process say so, lately? In small letters: etcd does not always write it the same way."""
+        return words in self._lately().lower()
+
+    def last_words(self) -> str:
+        """The gravest thing that it said last, as one line."""
+        lines = [line for line in self._lately().splitlines() if line.strip()]
+        for line in reversed(lines):
+            if line.startswith("panic:"):
+                return line[:_WORDS_MAX]
+            told = _told(line)
+            if told is not None and told.level in _GRAVE:
+                return f"{told.msg}: {told.error}"[:_WORDS_MAX] if told.error else told.msg[:_WORDS_MAX]
+        return _plain(reversed(lines))
+
+    def _lately(self) -> str:
+        size = self._size()
+        with self._path.open("rb") as file:
+            file.seek(max(self._mark, size - _LOOK_BYTES))
+            return file.read().decode(errors="replace")
+
+    def _size(self) -> int:
+        try:
+            return self._path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+
+def _told(line: str) -> _Line | None:
+    try:
+        return msgspec.json.decode(line, type=_Line)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _plain(lines: Iterable[str]) -> str:
+    """What is said before its log is set up is no JSON."""
+    return next((line.strip()[:_WORDS_MAX] for line in lines if not line.startswith(("{", "\t"))), "")

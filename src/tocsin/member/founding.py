@@ -1,0 +1,167 @@
+"""An empty disk must never pass for a member that remembers.
+
+A member of a quorum has promised things: votes, entries. One that comes back without its disk and under its old
+identity has forgotten them, and what a majority agreed on may be lost. So a replica whose disk is empty asks all the
+others first:
+
+==================================================  ==========================================================
+one of them belongs to a cluster                    join it, as a new member in the old one's place
+one of them does not answer                         wait: it may be the one that remembers
+all are empty or founding, and all mean the same    found the cluster
+==================================================  ==========================================================
+
+*The same* is the list of replicas and the disks behind it: each disk has a token made by chance, and the cluster's own
+token is made of all of them. A replica which lost its disk in the middle of a founding has another token, and with it
+another cluster than the one that the others are founding; it waits until they have founded theirs, and joins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.errors import ClusterError, Unreachable
+from tocsin.model.cluster import Hello, Member
+
+_log = structlog.get_logger()
+_ASK_EVERY_S = 0.25
+_ASK_S = 3.0
+_TELL_EVERY_S = 10.0
+_TOGETHER_S = 5.0
+
+
+class Greeter(Protocol):
+    """Asks another replica for its condition."""
+
+    async def hello(self, member: Member) -> Hello | None:
+        """None, or ``Unreachable`` with the reason, when there is no answer."""
+        ...
+
+
+class Found(NamedTuple):
+    """All are there, and none of them remembers anything."""
+
+    token: str
+
+
+class Join(NamedTuple):
+    """These belong to a cluster already."""
+
+    others: list[str]
+
+
+class Wait(NamedTuple):
+    """Neither is safe at this moment."""
+
+    reason: str
+    remedy: str
+
+
+def decide(
+    me: Hello, others: Mapping[str, Hello | None], digest: Callable[[str], str]
+) -> Found | Join | Wait:
+    """What a replica with an empty disk may do, after what the others said."""
+    founded = sorted(name for name, hello in others.items() if hello and hello.condition == "founded")
+    if founded:
+        return Join(founded)
+    silent = sorted(name for name, hello in others.items() if hello is None)
+    if silent:
+        return Wait(f"no answer from {', '.join(silent)}", "start all replicas that --cluster names")
+    heard = {name: hello for name, hello in others.items() if hello is not None}
+    for name, hello in sorted(heard.items()):
+        if hello.cluster != me.cluster:
+            return Wait(
+                f"{name} was started with another list of replicas: {hello.cluster}",
+                f"give the same --cluster to all; here it is {me.cluster}",
+            )
+    token = founding_token([me, *heard.values()], digest)
+    for name, hello in sorted(heard.items()):
+        if hello.condition == "founding" and hello.founding != token:
+            return Wait(
+                f"{name} has begun to found a cluster with a disk that is gone since",
+                f"if none of them was ever in use, remove the folder 'member' in the data of {name}",
+            )
+    return Found(token)
+
+
+def founding_token(hellos: Sequence[Hello], digest: Callable[[str], str]) -> str:
+    """Of a cluster with these disks. Each of its founders comes to the same."""
+    disks = ",".join(sorted(f"{hello.name}={hello.token}" for hello in hellos))
+    return digest(f"founding {hellos[0].cluster} {disks}")[:32]
+
+
+class Inquiry:
+    """Asks the others, again and again, until it is clear what to do."""
+
+    def __init__(self, others: Sequence[Member], greeter: Greeter, clock: Clock) -> None:
+        self._others = others
+        self._greeter = greeter
+        self._clock = clock
+        self._never = asyncio.Event()
+        self._said: tuple[str, float] = ("", 0.0)
+        self._silence: dict[str, str] = {}
+
+    async def ask(self) -> dict[str, Hello | None]:
+        """All others at once."""
+        answers = await asyncio.gather(*(self._ask(member) for member in self._others))
+        return {member.name: hello for member, hello in zip(self._others, answers, strict=True)}
+
+    async def missing(self) -> str:
+        """Who does not answer, and why."""
+        await self.ask()
+        return "; ".join(self._silence[name] for name in sorted(self._silence)) or "nobody"
+
+    async def settle(
+        self, me: Hello, digest: Callable[[str], str], tell: Callable[[str], None]
+    ) -> Found | Join:
+        """Returns when it is safe to do the one or the other. What it waits for is told meanwhile."""
+        while True:
+            choice = decide(me, await self.ask(), digest)
+            if not isinstance(choice, Wait):
+                tell("")
+                return choice
+            tell(choice.reason)
+            self._say(choice)
+            await self._clock.wait(self._never, _ASK_EVERY_S)
+
+    async def gather(self) -> None:
+        """Wait, but not for long, until all others have come to the same decision: whoever asks only when the first
+        ones have founded the cluster must join it, which takes longer."""
+        end = self._clock.elapsed_s() + _TOGETHER_S
+        while self._clock.elapsed_s() < end:
+            hellos = await self.ask()
+            if all(hello is not None and hello.condition != "empty" for hello in hellos.values()):
+                return
+            await self._clock.wait(self._never, _ASK_EVERY_S / 5)
+
+    async def _ask(self, member: Member) -> Hello | None:
+        try:
+            hello = await asyncio.wait_for(self._greeter.hello(member), _ASK_S)
+        except (Unreachable, ClusterError) as wrong:
+            self._silence[member.name] = str(wrong)
+            return None
+        except TimeoutError:
+            self._silence[member.name] = f"{member.name} did not answer in time"
+            return None
+        if hello is not None and hello.name != member.name:
+            self._silence[member.name] = f"at {member.peer} answers {hello.name}, not {member.name}"
+            return None
+        self._silence.pop(member.name, None)
+        return hello
+
+    def _say(self, choice: Wait) -> None:
+        """When it changes, and now and then."""
+        now = self._clock.elapsed_s()
+        reason, since = self._said
+        if choice.reason != reason or now - since >= _TELL_EVERY_S:
+            self._said = (choice.reason, now)
+            why = "; ".join(self._silence[name] for name in sorted(self._silence))
+            _log.warning(
+                "this replica's disk is empty; it waits for the others",
+                reason=f"{choice.reason}: {why}" if why else choice.reason,
+                remedy=choice.remedy,
+            )

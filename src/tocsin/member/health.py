@@ -1,0 +1,138 @@
+"""How the etcd of this replica is doing, seen from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.errors import JournalUnavailable
+from tocsin.journal.etcd.client import EtcdClient
+from tocsin.journal.etcd.endpoints import Endpoint
+from tocsin.journal.etcd.messages import EtcdMember as Voter
+from tocsin.member.address import raft_url
+from tocsin.member.process import Process
+from tocsin.model.cluster import Member
+
+_log = structlog.get_logger()
+_LOOK_EVERY_S = 2.0
+_LOOK_OFTEN_S = 0.1
+_TELL_EVERY_S = 10.0
+
+
+def endpoint_of(url: str) -> Endpoint:
+    parts = urlsplit(url)
+    return Endpoint(parts.hostname or "", parts.port or 0)
+
+
+async def healthy(peers: Sequence[Voter], client: EtcdClient) -> list[Voter]:
+    """Those that answer and know a leader."""
+    found = await asyncio.gather(*(_is_healthy(peer, client) for peer in peers))
+    return [peer for peer, fine in zip(peers, found, strict=True) if fine]
+
+
+async def _is_healthy(peer: Voter, client: EtcdClient) -> bool:
+    for url in peer.client_urls:
+        with suppress(JournalUnavailable):
+            status = await client.status(endpoint_of(url))
+            return status.leader != 0
+    return False
+
+
+class Watch:
+    """Asks this replica's etcd how it is, every few seconds."""
+
+    def __init__(
+        self, own: Member, process: Process, client: EtcdClient, others: EtcdClient, clock: Clock
+    ) -> None:
+        self._own = own
+        self._process = process
+        self._client = client
+        (self._endpoint,) = client.endpoints
+        self._others = others
+        self._clock = clock
+        self._never = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._problem = ""
+
+    @property
+    def problem(self) -> str:
+        return self._process.problem or self._problem
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._look(), name="watch etcd")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def answers(self) -> bool:
+        try:
+            await self._client.status(self._endpoint)
+        except JournalUnavailable:
+            return False
+        return True
+
+    async def until_usable(self, tell: Callable[[str], None], missing: Callable[[], Awaitable[str]]) -> None:
+        """Returns when a majority answers through it. ``missing`` says who does not answer, and why."""
+        begun = said = self._clock.elapsed_s()
+        while True:
+            try:
+                await self._client.range(b"tocsin")
+            except JournalUnavailable as wrong:
+                reason = self._process.problem or str(wrong)
+            else:
+                break
+            tell(f"there is no majority yet: {reason}")
+            now = self._clock.elapsed_s()
+            if now - said >= _TELL_EVERY_S:
+                said = now
+                _log.warning(
+                    "this replica waits for a majority of the cluster",
+                    reason=reason,
+                    missing=await missing(),
+                    since_s=round(now - begun),
+                    remedy="start the others; if their majority is lost for ever, start this one with --recover",
+                )
+            await self._clock.wait(self._never, _LOOK_OFTEN_S)
+        tell("")
+        self._process.problem = ""
+
+    async def hand_over(self) -> None:
+        """If this member leads the others, let one of them do so that answers."""
+        with suppress(JournalUnavailable):
+            status = await self._client.status(self._endpoint)
+            if status.leader != status.member:
+                return
+            peers = [peer for peer in await self._client.members(agreed=False) if peer.id != status.member]
+            for peer in await healthy(peers, self._client):
+                await self._client.move_leader(self._endpoint, peer.id)
+                return
+
+    async def _look(self) -> None:
+        moved = False
+        while True:
+            try:
+                status = await self._client.status(self._endpoint)
+                self._problem = "; ".join(status.errors)
+                self._process.problem = ""
+                moved = moved or await self._tell_address(status.member)
+            except JournalUnavailable as wrong:
+                self._problem = str(wrong)
+            await self._clock.wait(self._never, _LOOK_EVERY_S)
+
+    async def _tell_address(self, member: int) -> bool:
+        """It may have moved while it was away; the others then look for it where it was."""
+        peers = await self._client.members(agreed=False)
+        url = raft_url(self._own)
+        known = next((peer.peer_urls for peer in peers if peer.id == member), [url])
+        if url not in known:
+            await self._client.update_member(member, [url])
+            _log.info("the others know the new address of this replica", address=url, before=", ".join(known))
+        return True

@@ -1,0 +1,278 @@
+"""The etcd member of this replica: founded, joined or just started, and kept running."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from tocsin.clock import Clock, SystemClock
+from tocsin.config import Settings
+from tocsin.errors import ClusterError
+from tocsin.journal.etcd.address import DEFAULT_PREFIX
+from tocsin.journal.etcd.client import EtcdClient
+from tocsin.journal.etcd.endpoints import Endpoint
+from tocsin.journal.etcd.roster import EtcdRoster
+from tocsin.member.address import etcd_url, on_host, parse_cluster, raft_url
+from tocsin.member.founding import Found, Greeter, Inquiry
+from tocsin.member.health import Watch, endpoint_of
+from tocsin.member.joining import Door, Ticket
+from tocsin.member.process import Process
+from tocsin.member.program import find_program, listening_host
+from tocsin.member.record import Memory
+from tocsin.member.recovery import Recovery
+from tocsin.member.secret import Credentials, read_secret
+from tocsin.model.cluster import Hello
+
+_log = structlog.get_logger()
+_ANSWER_S = 2.0
+
+
+class Enrolment:
+    """What the settings say of the cluster: who this replica is, who the others are, and what proves it."""
+
+    def __init__(self, settings: Settings) -> None:
+        members = parse_cluster(settings.cluster, settings.replica_name())
+        self.own = next(member for member in members if member.name == settings.replica_name())
+        self.others = [member for member in members if member is not self.own]
+        self.spelt = ",".join(f"{member.name}={member.peer}" for member in members)
+        self.folder = settings.data.absolute() / "member"
+        if not settings.cluster_secret:
+            raise ClusterError(
+                "a cluster needs a secret that all its replicas share",
+                hint="(umask 077; tocsin cluster secret > FILE), then --cluster-secret FILE on each of them",
+            )
+        self.credentials = Credentials(
+            read_secret(Path(settings.cluster_secret)), self.own, self.folder / "tls"
+        )
+        self.credentials.write()
+
+    def server_context(self) -> ssl.SSLContext:
+        return self.credentials.server_context()
+
+    def client_context(self) -> ssl.SSLContext:
+        return self.credentials.client_context()
+
+
+class EtcdMember:
+    """A foundation of the replica: the journal is opened when it has started and closed before it stops."""
+
+    def __init__(
+        self,
+        enrolment: Enrolment,
+        greeter: Greeter,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        program: str = "etcd",
+        recover: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self._enrolment = enrolment
+        self._own = enrolment.own
+        self._prefix = prefix
+        self._program = program
+        self._recover = recover
+        self._clock = clock or SystemClock()
+        self._memory = Memory(enrolment.folder, self._own.name)
+        self._inquiry = Inquiry(enrolment.others, greeter, self._clock)
+        self._recovery = Recovery(self._own.name, self._memory, self._inquiry, self._clock)
+        self._process: Process | None = None
+        self._watch: Watch | None = None
+        self._client: EtcdClient | None = None
+        self._others: EtcdClient | None = None
+        self._ticket: Ticket | None = None
+        self._force = False
+        self._waiting = ""
+        self._lost: ClusterError | None = None
+        self._lost_event = asyncio.Event()
+
+    # What others ask of it
+
+    def condition(self) -> Hello:
+        """What ``hello`` answers, before the start as well."""
+        record = self._memory.record
+        # Who is joining remembers from its first entry on, not only when its journal is open.
+        joining = record.condition == "empty" and self._memory.has_data()
+        return Hello(
+            self._own.name,
+            "founded" if joining else record.condition,
+            record.token,
+            founding=record.founding,
+            cluster=self._enrolment.spelt,
+        )
+
+    def mark_founded(self) -> None:
+        """The journal is open: from now on an empty replica joins this one."""
+        if self._memory.record.condition != "founded":
+            self._memory.keep(condition="founded")
+
+    def endpoints(self) -> list[Endpoint]:
+        """Of etcd's clients: this replica's own first."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(found := listening_host(self._own), found)
+        urls = [on_host(self._own, host, 2), *(etcd_url(member) for member in self._enrolment.others)]
+        return [endpoint_of(url) for url in urls]
+
+    def server_context(self) -> ssl.SSLContext:
+        return self._enrolment.server_context()
+
+    def client_context(self) -> ssl.SSLContext:
+        return self._enrolment.client_context()
+
+    @property
+    def problem(self) -> str:
+        """What keeps it from working, in one sentence; empty: nothing."""
+        if self._lost is not None:
+            return str(self._lost)
+        watched = self._watch.problem if self._watch else ""
+        return self._waiting or watched
+
+    async def lost(self) -> ClusterError:
+        """Returns when this replica belongs to the cluster no longer: it has to stop, and this says why."""
+        await self._lost_event.wait()
+        assert self._lost is not None
+        return self._lost
+
+    @property
+    def recovered_ms(self) -> int | None:
+        """When the cluster went on with this replica alone; None: it did not, or ``recovery_noted`` was called."""
+        return self._recovery.marked_ms()
+
+    def recovery_noted(self) -> None:
+        """It stands in the journal."""
+        self._recovery.unmark()
+
+    # Start and stop
+
+    async def start(self) -> None:
+        """Returns when etcd has a majority. Raises ``ClusterError`` when this replica cannot or may not take part; then
+        nothing is left running."""
+        self._memory.lock()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        program = await asyncio.to_thread(find_program, self._program)
+        self._enrolment.credentials.write()
+        _log.info(
+            "this replica is part of a cluster",
+            name=self._own.name,
+            replicas=self._enrolment.spelt,
+            secret=self._enrolment.credentials.fingerprint,
+        )
+        self._client = self._client_of([self.endpoints()[0]])
+        self._others = self._client_of(self.endpoints()[1:])
+        self._force = await self._recovery.is_due(self._recover)
+        # An etcd may still run that has lost its disk. It is not to go on.
+        afresh = self._force or not self._memory.has_data()
+        if not self._memory.has_data():
+            await self._settle()
+        self._process = Process(
+            program.command(self._own, self._enrolment.credentials, self._memory.etcd),
+            self._memory.etcd,
+            self._clock,
+            once=self._once,
+            removed=self._on_removed,
+        )
+        self._watch = Watch(self._own, self._process, self._client, self._others, self._clock)
+        force = self._force
+        await self._process.start(self._watch.answers, afresh=afresh)
+        await self._until_usable()
+        if force:
+            self._recovery.mark()
+        self._watch.start()
+
+    async def stop(self) -> None:
+        """In good order: if this member leads the others, another one does before it goes."""
+        if self._watch is not None:
+            await self._watch.stop()
+            await self._watch.hand_over()
+        if self._process is not None:
+            await self._process.stop()
+        for client in (self._client, self._others):
+            if client is not None:
+                await client.close()
+        self._watch = self._process = self._client = self._others = None
+        self._memory.unlock()
+
+    async def _settle(self) -> None:
+        """The disk is empty: found or join."""
+        digest = self._enrolment.credentials.digest
+        choice = await self._inquiry.settle(self.condition(), digest, self._tell)
+        if isinstance(choice, Found):
+            self._memory.keep(condition="founding", founding=choice.token)
+            _log.info("all replicas are there and empty: they found the cluster")
+            await self._inquiry.gather()
+        else:
+            if self._memory.record.condition != "empty":
+                self._memory.keep(condition="empty", founding="")
+            _log.info("this replica joins the cluster", through=", ".join(choice.others))
+            self._ticket = await self._enter()
+
+    async def _once(self) -> list[str]:
+        """What etcd needs to be told as long as it has no data; nothing any more when it has."""
+        if self._memory.has_data():
+            force, self._force = self._force, False
+            return ["--force-new-cluster"] if force else []
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._memory.etcd)
+        record = self._memory.record
+        if record.condition == "founding":
+            members = [self._own, *self._enrolment.others]
+            together = ",".join(f"{member.name}={raft_url(member)}" for member in members)
+            return _initial("new", together, f"tocsin-{record.founding}")
+        ticket, self._ticket = self._ticket or await self._enter(), None
+        return _initial("existing", ticket.initial_cluster)
+
+    async def _enter(self) -> Ticket:
+        assert self._others is not None
+        door = Door(
+            self._own, self._memory, self._others, EtcdRoster(self._others, self._prefix), self._clock
+        )
+        return await door.enter(self._tell)
+
+    async def _until_usable(self) -> None:
+        assert self._watch is not None
+        usable = asyncio.create_task(self._watch.until_usable(self._tell, self._inquiry.missing))
+        gone = asyncio.create_task(self._lost_event.wait())
+        try:
+            await asyncio.wait((usable, gone), return_when=asyncio.FIRST_COMPLETED)
+            if self._lost is not None:
+                raise self._lost
+            await usable
+        finally:
+            for waiting in (usable, gone):
+                waiting.cancel()
+                with suppress(asyncio.CancelledError):
+                    await waiting
+
+    # Small things
+
+    def _client_of(self, endpoints: list[Endpoint]) -> EtcdClient:
+        return EtcdClient(endpoints, tls=self.client_context(), deadline_s=_ANSWER_S)
+
+    def _tell(self, what: str) -> None:
+        self._waiting = what
+
+    def _on_removed(self) -> None:
+        aside = self._memory.set_aside()
+        self._lost = ClusterError(
+            f"{self._own.name} was removed from the cluster; its data was put aside to {aside}",
+            hint=f"to let it in again, run: tocsin cluster add {self._own.name}={self._own.peer}, and start it",
+        )
+        _log.error("this replica was removed from the cluster; it stops", aside=str(aside))
+        self._lost_event.set()
+
+
+def _initial(state: str, members: str, token: str = "") -> list[str]:
+    given: dict[str, Any] = {"initial-cluster-state": state, "initial-cluster": members}
+    if token:
+        given["initial-cluster-token"] = token
+    return [f"--{name}={value}" for name, value in given.items()]

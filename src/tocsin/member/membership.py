@@ -1,0 +1,105 @@
+"""Replicas come and go: ``tocsin cluster add`` and ``tocsin cluster remove``.
+
+The roster is the permission. Who is added may join, and becomes a member of etcd when it starts with its empty disk;
+until then nobody waits for its vote. Who is removed loses its vote at once, notices, and stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from tocsin.errors import AlreadyExists, ClusterError, JournalUnavailable, NotFound
+from tocsin.journal.contract import Roster
+from tocsin.journal.etcd.client import EtcdClient
+from tocsin.journal.etcd.messages import EtcdMember as Voter
+from tocsin.member.address import check_together, raft_url
+from tocsin.member.health import healthy
+from tocsin.model.cluster import Member
+
+_log = structlog.get_logger()
+
+
+class Membership:
+    """``client`` is None where the etcd is somebody else's: then only the roster is ours to change."""
+
+    def __init__(self, roster: Roster, client: EtcdClient | None) -> None:
+        self._roster = roster
+        self._client = client
+
+    async def add(self, member: Member) -> None:
+        """Let a new replica in. To say it twice does no harm."""
+        members = await self._roster.members()
+        known = next((one for one in members if one.name == member.name), None)
+        if known is not None and known.peer == member.peer:
+            return
+        if known is not None:
+            raise AlreadyExists(
+                f"{member.name} is a member already, at {known.peer}",
+                hint=f"to move it, start it with its new address; to replace it: tocsin cluster remove {member.name}",
+            )
+        check_together([*(one for one in members if one.peer), member])
+        await self._check_room()
+        await self._roster.enlist(member)
+        _log.info("a replica may join", name=member.name, peer=member.peer)
+
+    async def remove(self, name: str) -> None:
+        """Shut a replica out. It stops by itself when it notices."""
+        members = await self._roster.members()
+        known = next((one for one in members if one.name == name), None)
+        voter = await self._voter(name, known)
+        if known is None and voter is None:
+            listed = ", ".join(one.name for one in members) or "nobody"
+            raise NotFound(f"there is no replica {name}", hint=f"members are: {listed}")
+        if len(members) == 1 and known is not None:
+            raise ClusterError(f"{name} is the last replica", hint="stop it instead")
+        # The permission goes first, or it would come in again as soon as it is out.
+        if known is not None:
+            await self._roster.strike(name)
+        try:
+            if voter is not None and self._client is not None:
+                await self._client.remove_member(voter.id)
+        except JournalUnavailable as wrong:
+            if known is not None:
+                await self._roster.enlist(known)
+            raise ClusterError(f"{name} was not removed: {wrong}", hint="try again in a moment") from wrong
+        _log.info("a replica was removed", name=name)
+
+    async def _voter(self, name: str, known: Member | None) -> Voter | None:
+        """The etcd member of that replica. Raises where the others could not decide anything without it."""
+        if self._client is None:
+            return None
+        peers = await self._client.members()
+        url = raft_url(known) if known is not None and known.peer else ""
+        voter = next((peer for peer in peers if peer.name == name or url in peer.peer_urls), None)
+        if voter is None:
+            return None
+        if len(peers) == 1:
+            raise ClusterError(f"{name} is the last replica", hint="stop it instead")
+        left = [peer for peer in peers if peer is not voter]
+        answering = await healthy(left, self._client)
+        needed = len(left) // 2 + 1
+        if len(answering) < needed:
+            raise ClusterError(
+                f"without {name}, {needed} of {_names(left)} would be needed and only {len(answering)} answer",
+                hint="start the others first, or remove one that does not answer",
+            )
+        return voter
+
+    async def _check_room(self) -> None:
+        """One more to count means one more that is needed."""
+        if self._client is None:
+            return
+        peers = await self._client.members()
+        answering = await healthy(peers, self._client)
+        needed = (len(peers) + 1) // 2 + 1
+        if len(answering) < min(needed, len(peers)):
+            raise ClusterError(
+                f"with one more, {needed} replicas would be needed and only {len(answering)} of {_names(peers)} answer",
+                hint="start the others first, or remove one that does not answer",
+            )
+
+
+def _names(peers: Sequence[Voter]) -> str:
+    return ", ".join(sorted(peer.name or "one that never started" for peer in peers))

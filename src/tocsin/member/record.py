@@ -1,0 +1,125 @@
+"""What this disk remembers of the cluster: ``member.json``, beside the etcd whose data it speaks of."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from tocsin.errors import ClusterError, OfficeTaken
+from tocsin.member.files import write_whole
+
+
+class Record(msgspec.Struct, frozen=True):
+    """``token`` is of this disk and made by chance, ``founding`` of the cluster that it founded, if it did."""
+
+    name: str
+    token: str
+    condition: Literal["empty", "founding", "founded"] = "empty"
+    founding: str = ""
+    asked: bool = False
+    """This disk has asked to be taken into a cluster, and no other member has its place."""
+    recovered_ms: int = 0
+    """When ``--recover`` was carried out; 0 again after a start without it."""
+
+
+class Memory:
+    """The record, and the folder of etcd's data. It is read once; nobody else writes it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.etcd = folder / "etcd"
+        self._file = folder / "member.json"
+        self._name = name
+        self._record: Record | None = None
+        self._lock: int | None = None
+
+    def lock(self) -> None:
+        """Two processes with one memory would each take the other's etcd for its own."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise OfficeTaken(
+                f"another Tocsin is using {self.folder.parent}",
+                hint="stop it, or choose another --data directory",
+            ) from None
+        self._lock = descriptor
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def record(self) -> Record:
+        if self._record is None:
+            self._record = self._found()
+        return self._record
+
+    def keep(self, **changes: object) -> None:
+        """Durable when it returns."""
+        self._write(msgspec.structs.replace(self.record, **changes))
+
+    def has_data(self) -> bool:
+        """Has etcd ever written here? Its log is the last thing that it makes before it says a word to others."""
+        log = self.etcd / "member" / "wal"
+        return log.is_dir() and any(log.iterdir())
+
+    def forget(self) -> None:
+        """Begin anew, as another disk."""
+        if self.etcd.exists():
+            shutil.rmtree(self.etcd)
+        self._write(self._blank())
+
+    def set_aside(self) -> Path:
+        """Begin anew, but leave the data for who may want to look at it. Only the last one is kept."""
+        aside = self.folder / "etcd.removed"
+        if aside.exists():
+            shutil.rmtree(aside)
+        if self.etcd.exists():
+            self.etcd.rename(aside)
+        self._write(self._blank())
+        return aside
+
+    def _found(self) -> Record:
+        """A record without the data it speaks of is worth nothing: the replica has forgotten what it promised to the
+        others. Only who was about to found may have been stopped before there was any."""
+        record = self._read()
+        if record is not None and record.name != self._name:
+            raise ClusterError(
+                f"this disk belongs to the replica {record.name}, not to {self._name}",
+                hint=f"start it with --name {record.name}, or choose another --data directory",
+            )
+        if self.has_data():
+            return record or Record(self._name, secrets.token_hex(16), "founded")
+        if record is not None and record.condition != "founded":
+            return record
+        self._write(blank := self._blank())
+        return blank
+
+    def _blank(self) -> Record:
+        return Record(self._name, secrets.token_hex(16))
+
+    def _read(self) -> Record | None:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=Record)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as wrong:
+            raise ClusterError(
+                f"{self._file} cannot be read: {wrong}",
+                hint=f"if the other replicas run, remove {self.folder}: this one then joins them anew",
+            ) from None
+
+    def _write(self, record: Record) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(self._file, msgspec.json.encode(record))
+        self._record = record

@@ -1,0 +1,80 @@
+"""The majority is lost for ever: the cluster goes on with one that survived (``--recover``).
+
+etcd strikes all others off and goes on from what this disk holds. What only the others knew is lost, and so may be the
+last entries before etcd was killed: they are on the disk, but nothing there says that they were agreed on. So a marker is
+left for the journal, which then tells since when launches are in doubt.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.errors import ClusterError
+from tocsin.member.files import write_whole
+from tocsin.member.founding import Inquiry
+from tocsin.member.record import Memory
+
+_log = structlog.get_logger()
+
+
+class _Marker(msgspec.Struct):
+    time_ms: int
+
+
+class Recovery:
+    """Carried out once, however often the replica is started with the option."""
+
+    def __init__(self, name: str, memory: Memory, inquiry: Inquiry, clock: Clock) -> None:
+        self._name = name
+        self._memory = memory
+        self._inquiry = inquiry
+        self._clock = clock
+        self._marker = memory.folder / "recovered.json"
+
+    async def is_due(self, asked: bool) -> bool:
+        """Raises where nothing is lost, and where nothing is left."""
+        record = self._memory.record
+        if not asked:
+            if record.recovered_ms:
+                self._memory.keep(recovered_ms=0)
+            return False
+        if record.recovered_ms:
+            _log.warning(
+                "this replica has been recovered already; --recover is not carried out again",
+                remedy="start it without --recover",
+            )
+            return False
+        if not self._memory.has_data():
+            raise ClusterError(
+                f"there is nothing to recover from: the disk of {self._name} is empty",
+                hint="give --recover to the replica that survived, and start this one without it",
+            )
+        await self._check_lost()
+        _log.warning("the cluster goes on with this replica alone; what only the others knew is lost")
+        return True
+
+    def mark(self) -> None:
+        """It is done."""
+        now_ms = self._clock.wall_ms()
+        write_whole(self._marker, msgspec.json.encode(_Marker(now_ms)))
+        self._memory.keep(recovered_ms=now_ms, condition="founded")
+
+    def marked_ms(self) -> int | None:
+        try:
+            return msgspec.json.decode(self._marker.read_bytes(), type=_Marker).time_ms
+        except FileNotFoundError:
+            return None
+
+    def unmark(self) -> None:
+        self._marker.unlink(missing_ok=True)
+
+    async def _check_lost(self) -> None:
+        hellos = await self._inquiry.ask()
+        remember = sorted(name for name, hello in hellos.items() if hello and hello.condition == "founded")
+        if len(remember) + 1 > (len(hellos) + 1) // 2:
+            raise ClusterError(
+                f"the majority is not lost: {', '.join([*remember, self._name])} can go on",
+                hint="start it without --recover",
+            )

@@ -1,0 +1,121 @@
+"""Calls that outlive the term in which they were made.
+
+Whoever leaves office makes no more calls, but cannot take back those that are under way: their answers still come in here.
+A new leader that finds such a launch open asks the replica that was to make the call. The answer is better than
+doubt: it is under way, it ended so, or no call was ever made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from tocsin.clock import Clock
+from tocsin.model.cluster import Asked
+from tocsin.model.target import NullTarget
+from tocsin.replica.launcher import Launcher
+from tocsin.replica.peers import Fate
+from tocsin.targets.contract import Order, Outcome, Target, Verdict
+
+TERMS_KEPT = 16
+UNKNOWN = Fate("unknown")
+
+
+class Afterlife:
+    """What this process knows of the terms in which it led."""
+
+    def __init__(self, targets: Mapping[str, Target], clock: Clock) -> None:
+        self._targets = targets
+        self._clock = clock
+        self._launchers: dict[int, Launcher] = {}
+        self._asked_for: set[tuple[str, int]] = set()
+
+    def add(self, term: int, launcher: Launcher) -> None:
+        """A term begins. What is called in it will be asked after when it is over."""
+        self._launchers[term] = launcher
+        for old in sorted(self._launchers)[:-TERMS_KEPT]:
+            if not self._launchers[old].is_calling:
+                del self._launchers[old]
+
+    def terms(self) -> set[int]:
+        """Those in which this very process led."""
+        return set(self._launchers)
+
+    async def cancel(self, asked: Asked, reason: str) -> None:
+        """Stop an attempt of a former term, as far as it is still under way here."""
+        launcher = self._launchers.get(asked.term)
+        if launcher is None or not launcher.cancel_named(asked.name, asked.attempt, reason):
+            target = self._targets.get(asked.kind)
+            if target is not None:
+                await target.cancel(order_of(asked))
+
+    def end_before(self, term: int) -> None:
+        """Somebody leads in that term: no call of an earlier one is made any more."""
+        for earlier, launcher in self._launchers.items():
+            if earlier < term:
+                launcher.close()
+
+    async def fates(self, asked: Sequence[Asked]) -> list[Fate]:
+        """As far as it can be known here, whoever made the calls."""
+        known = {
+            term: self._launchers[term].known()
+            for term in {each.term for each in asked}
+            if term in self._launchers
+        }
+        return [await self._fate(each, known.get(each.term)) for each in asked]
+
+    async def _fate(self, asked: Asked, known: dict[tuple[str, int], Outcome | None] | None) -> Fate:
+        key = asked.name, asked.attempt
+        if known is None:
+            return await self._from_records(asked)
+        if key not in known:
+            # This very process led in that term, and it has not handed it over.
+            return Fate("never")
+        outcome = known[key]
+        if outcome is None:
+            return Fate("flying")
+        self._asked_for.add(key)
+        return Fate("ended", outcome)
+
+    async def _from_records(self, asked: Asked) -> Fate:
+        """Another process led here then: only what the target itself has kept can tell."""
+        target = self._targets.get(asked.kind)
+        if target is None or not target.looks_up:
+            return UNKNOWN
+        outcome = await target.lookup(order_of(asked))
+        if outcome is None:
+            return Fate("never")
+        if outcome.verdict is Verdict.ACCEPTED:
+            return Fate("flying")
+        return UNKNOWN if outcome.verdict is Verdict.UNKNOWN else Fate("ended", outcome)
+
+    async def finish(self, grace_s: float) -> None:
+        """Give calls that are under way a moment to end and to be asked after, then let go."""
+        until_s = self._clock.elapsed_s() + grace_s
+        while self._clock.elapsed_s() < until_s and self._is_needed():
+            await self._clock.wait(asyncio.Event(), 0.05)
+        for launcher in self._launchers.values():
+            await launcher.drain(grace_s=0.0)
+
+    def _is_needed(self) -> bool:
+        return any(
+            launcher.is_calling or any(key not in self._asked_for for key in _ended(launcher))
+            for launcher in self._launchers.values()
+        )
+
+
+def order_of(asked: Asked) -> Order:
+    """As much of the order as a look-up needs."""
+    return Order(
+        name=asked.name,
+        schedule="",
+        scheduled_at_s=0,
+        attempt=asked.attempt,
+        term=asked.term,
+        generated_at_ms=asked.generated_at_ms,
+        target=NullTarget(),
+    )
+
+
+def _ended(launcher: Launcher) -> list[tuple[str, int]]:
+    return [key for key, outcome in launcher.known().items() if outcome is not None]

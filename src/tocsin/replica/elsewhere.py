@@ -1,0 +1,176 @@
+"""Launches that are open and were handed over by another replica, or by this one in an earlier term.
+
+The replica that was to make the call is asked until it is certain what became of it. One that does not answer for a while
+is taken for dead, and the launch is in doubt; should the answer come after all, the doubt is resolved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.errors import TocsinError
+from tocsin.model.cluster import Asked
+from tocsin.replica.flight import Again, Flight
+from tocsin.replica.launcher import Launcher
+from tocsin.replica.peers import Fate
+from tocsin.targets.contract import Outcome, Verdict
+
+log = structlog.get_logger()
+
+ASK_EVERY_S = 0.25
+ASK_LATER_EVERY_S = 5.0
+PATIENCE_S = 5.0
+"""How long a silent replica is waited for: it may only be starting again."""
+LOOK_UP_PATIENCE_S = 15.0
+"""The same where it will still know after that, because its target keeps records."""
+DOUBTED_MAX = 1_000
+ASKED_AT_ONCE = 500
+
+AskFates = Callable[[str, Sequence[Asked]], Awaitable[list[Fate]]]
+
+
+class _Case(msgspec.Struct):
+    flight: Flight
+    host: str
+    term: int
+    since_s: float
+    is_doubted: bool = False
+    """Recorded as in doubt already: only a certain answer changes anything."""
+    is_noted: bool = False
+    """Recorded as running."""
+
+    def asked(self) -> Asked:
+        order = self.flight.order
+        return Asked(order.name, order.attempt, self.flight.kind, order.generated_at_ms, self.term)
+
+
+class Elsewhere:
+    """Asks after them, beside the leader's loop."""
+
+    def __init__(self, ask: AskFates, launcher: Launcher, clock: Clock, wake: Callable[[], None]) -> None:
+        self._ask = ask
+        self._launcher = launcher
+        self._clock = clock
+        self._wake = wake
+        self._cases: dict[int, _Case] = {}
+        self._again: list[Again] = []
+        self._resolved: list[tuple[Flight, Outcome, str]] = []
+        self._news = asyncio.Event()
+
+    def add(self, flight: Flight, host: str, term: int, *, is_doubted: bool = False) -> None:
+        """``term``: the one in which the call was to be made, by ``host``."""
+        self._cases[flight.lid] = _Case(flight, host, term, self._clock.elapsed_s(), is_doubted)
+        self._news.set()
+
+    def host_of(self, lid: int) -> tuple[str, Asked] | None:
+        """Where a launch runs that is to be stopped."""
+        case = self._cases.get(lid)
+        return None if case is None or case.is_doubted else (case.host, case.asked())
+
+    def cancelled(self, lid: int, reason: str) -> None:
+        """It is to be stopped: it then ends as cancelled, and is not called again."""
+        if (case := self._cases.get(lid)) is not None:
+            case.flight.cancel = reason
+
+    def take_again(self) -> list[Again]:
+        found, self._again = self._again, []
+        return found
+
+    def give_back(self, again: Sequence[Again]) -> None:
+        self._again[:0] = again
+
+    def take_resolved(self) -> list[tuple[Flight, Outcome, str]]:
+        """Launches in doubt whose outcome is known now, and from whom."""
+        found, self._resolved = self._resolved, []
+        return found
+
+    async def run(self) -> None:
+        """For ever: it is cancelled when the term ends."""
+        while True:
+            self._news.clear()
+            await self._round()
+            pending = [case for case in self._cases.values() if not case.is_doubted]
+            pause_s = ASK_EVERY_S if pending else ASK_LATER_EVERY_S
+            await self._clock.wait(self._news, pause_s)
+
+    async def _round(self) -> None:
+        by_host: dict[str, list[_Case]] = {}
+        for case in self._cases.values():
+            by_host.setdefault(case.host, []).append(case)
+        await asyncio.gather(*(self._ask_host(host, cases) for host, cases in by_host.items()))
+
+    async def _ask_host(self, host: str, cases: list[_Case]) -> None:
+        cases.sort(key=lambda case: case.is_doubted)
+        for start in range(0, len(cases), ASKED_AT_ONCE):
+            chunk = cases[start : start + ASKED_AT_ONCE]
+            try:
+                fates = await self._ask(host, [case.asked() for case in chunk])
+            except TocsinError:
+                for case in cases[start:]:
+                    self._silent(case)
+                return
+            for case, fate in zip(chunk, fates, strict=True):
+                self._told(case, fate)
+
+    def _told(self, case: _Case, fate: Fate) -> None:
+        if case.is_doubted:
+            self._told_late(case, fate)
+            return
+        flight = case.flight
+        match fate.how:
+            case "flying":
+                case.since_s = self._clock.elapsed_s()
+                if self._launcher.target(flight.kind).looks_up and not case.is_noted:
+                    case.is_noted = True
+                    self._launcher.note_running(flight)
+            case "ended" if fate.outcome is not None:
+                self._close(case)
+                self._launcher.report(flight, fate.outcome)
+            case "never":
+                self._close(case)
+                self._call_again(flight, doubtful=False)
+            case _:
+                self._doubt(case, "the replica that was to make the call no longer knows whether it did")
+
+    def _silent(self, case: _Case) -> None:
+        target = self._launcher.target(case.flight.kind)
+        patience_s = LOOK_UP_PATIENCE_S if target.looks_up else PATIENCE_S
+        if target.idempotent(case.flight.order.target):
+            patience_s = 0.0
+        if not case.is_doubted and self._clock.elapsed_s() - case.since_s > patience_s:
+            self._doubt(case, f"replica {case.host}, which was to make the call, does not answer")
+
+    def _doubt(self, case: _Case, reason: str) -> None:
+        flight = case.flight
+        target = self._launcher.target(flight.kind)
+        self._close(case)
+        if flight.cancel is None and target.idempotent(flight.order.target):
+            self._call_again(flight, doubtful=True)
+            return
+        self._launcher.report(flight, Outcome(Verdict.UNKNOWN, reason))
+        if len(self._cases) < DOUBTED_MAX and flight.spec.on_doubt == "skip":
+            self._cases[flight.lid] = _Case(flight, case.host, case.term, case.since_s, is_doubted=True)
+
+    def _told_late(self, case: _Case, fate: Fate) -> None:
+        outcome = Outcome(Verdict.NOT_STARTED, "no call was made") if fate.how == "never" else fate.outcome
+        if outcome is not None and outcome.verdict is not Verdict.UNKNOWN:
+            self._close(case)
+            self._resolved.append((case.flight, outcome, case.host))
+            self._wake()
+        elif fate.how == "unknown":
+            self._close(case)
+
+    def _call_again(self, flight: Flight, *, doubtful: bool) -> None:
+        if flight.cancel is not None:
+            self._launcher.report(flight, Outcome(Verdict.CANCELLED))
+            return
+        self._again.append(Again(flight, doubtful))
+        self._wake()
+
+    def _close(self, case: _Case) -> None:
+        self._cases.pop(case.flight.lid, None)

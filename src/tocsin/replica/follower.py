@@ -1,0 +1,148 @@
+"""Following: what others write is applied here, so that this replica can take over at any moment.
+
+The moment at which an entry arrives is what counts for the office, not the one at which it is applied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.errors import JournalError
+from tocsin.journal import codec
+from tocsin.journal.contract import Journal, Record
+from tocsin.replica.applying import Applier, Landed
+from tocsin.replica.office import Office
+from tocsin.state.store import Store
+
+log = structlog.get_logger()
+AHEAD = 256
+"""So many entries are read before they are applied."""
+
+
+class _Arrived(NamedTuple):
+    record: Record
+    at_s: float
+
+
+class Follower:
+    """Applies what it reads, until the office is open to this replica."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        applier: Applier,
+        office: Office,
+        clock: Clock,
+        on_state: Callable[..., Awaitable[Any]],
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._applier = applier
+        self._office = office
+        self._clock = clock
+        self._on_state = on_state
+        self._stop = asyncio.Event()
+        self.problem = ""
+        self.heard_s = clock.elapsed_s()
+        """When the journal was last heard from."""
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def follow(self, may_stand: Callable[[], bool]) -> None:
+        """Returns when nobody has been in office for long enough, or after ``stop``."""
+        arrived: asyncio.Queue[_Arrived] = asyncio.Queue(AHEAD)
+        reading = asyncio.create_task(self._read(arrived), name="journal reader")
+        stopping = asyncio.create_task(self._stop.wait(), name="stop")
+        try:
+            while not self._stop.is_set():
+                opens_in_s = self._office.opens_in_s()
+                if arrived.empty() and opens_in_s <= 0 and may_stand():
+                    return
+                getting = asyncio.create_task(arrived.get(), name="next entry")
+                patience_s = max(0.05, opens_in_s) if opens_in_s < 60 else 60.0
+                done, _ = await asyncio.wait(
+                    [getting, reading, stopping], timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if getting in done:
+                    await self._take([getting.result(), *_all_of(arrived)])
+                else:
+                    getting.cancel()
+                if reading in done:
+                    reading.result()  # it ends only with an error
+        finally:
+            for task in (reading, stopping):
+                task.cancel()
+            await asyncio.gather(reading, stopping, return_exceptions=True)
+
+    async def _read(self, arrived: asyncio.Queue[_Arrived]) -> None:
+        """A journal that does not answer is asked again; a gap is the end."""
+        after = self._store.meta.seq
+        while True:
+            try:
+                records = self._journal.read(after)
+                async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator
+                    async for record in records:
+                        self.heard_s = self._clock.elapsed_s()
+                        self.problem = ""
+                        await arrived.put(_Arrived(record, self.heard_s))
+                        after = record.seq
+            except JournalError as wrong:
+                if not wrong.retryable:
+                    raise
+                self.problem = str(wrong)
+                log.warning("the journal cannot be read", reason=str(wrong))
+            await self._clock.wait(self._stop, 0.3)
+
+    async def _take(self, news: list[_Arrived]) -> None:
+        landed = [
+            Landed(record.seq, codec.decode(record.raw, record.seq), record.raw) for record, _ in news
+        ]
+        await self._apply(landed)
+        self._office.observed(news[-1].at_s, is_vacant=not self._store.meta.leader)
+        self._applier.applied.notice(self._store.meta.seq)
+
+    async def _apply(self, landed: list[Landed]) -> None:
+        """Where there is no room to apply them, there is no way but to wait: they are the truth already."""
+        while not self._stop.is_set():
+            try:
+                await self._on_state(self._applier.apply_all, landed)
+                self.problem = ""
+                return
+            except sqlite3.OperationalError as wrong:
+                self.problem = f"entry {landed[0].seq} cannot be applied yet: {wrong}"
+                log.error("cannot apply", seq=landed[0].seq, reason=str(wrong))
+                await self._clock.wait(self._stop, 1.0)
+
+
+async def catch_up(
+    journal: Journal, applier: Applier, store: Store, on_state: Callable[..., Awaitable[Any]]
+) -> None:
+    """Apply what the journal holds and the state does not have yet."""
+    last = (await journal.bounds()).last
+    if store.meta.seq >= last:
+        return
+    log.info("replaying the journal", after=store.meta.seq, upto=last)
+    records = journal.read(store.meta.seq)
+    async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator
+        async for record in records:
+            landed = Landed(record.seq, codec.decode(record.raw, record.seq), record.raw)
+            await on_state(applier.apply, landed)
+            applier.applied.notice(record.seq)
+            if record.seq >= last:
+                return
+
+
+def _all_of(arrived: asyncio.Queue[_Arrived]) -> list[_Arrived]:
+    found = []
+    while not arrived.empty():
+        found.append(arrived.get_nowait())
+    return found

@@ -1,0 +1,189 @@
+"""What a replica is made of once its state is there, and how the parts are joined."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from tocsin.backup.store import Backups
+from tocsin.clock import Clock
+from tocsin.decide.retention import Retention
+from tocsin.journal.contract import Journal
+from tocsin.model.cluster import Asked, PeerStatus
+from tocsin.observe.metrics import Metrics
+from tocsin.replica.afterlife import Afterlife
+from tocsin.replica.applying import Applier
+from tocsin.replica.backuper import Backuper
+from tocsin.replica.career import Career
+from tocsin.replica.elsewhere import Elsewhere
+from tocsin.replica.follower import Follower
+from tocsin.replica.forgetting import Forgetting
+from tocsin.replica.housekeeper import Housekeeper
+from tocsin.replica.launcher import Launcher
+from tocsin.replica.leader import Leader, Losses, NoLosses, Surroundings
+from tocsin.replica.office import Office
+from tocsin.replica.peers import Fate, Peers
+from tocsin.replica.proposer import Proposer
+from tocsin.replica.recovery import remedy_of_divergence
+from tocsin.replica.rounds import Rounds
+from tocsin.replica.snapshotter import Snapshotter
+from tocsin.state.snapshot import Manifest
+from tocsin.state.store import Store
+from tocsin.targets.contract import Target
+
+
+class Paths(msgspec.Struct, frozen=True):
+    """Where a replica keeps its things."""
+
+    data: Path
+
+    @property
+    def state(self) -> Path:
+        return self.data / "state.db"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.data / "snapshots"
+
+    @property
+    def restore(self) -> Path:
+        """A snapshot that a person has put there, for a new journal to go on from."""
+        return self.data / "restore"
+
+    @property
+    def lock(self) -> Path:
+        return self.data / "office.lock"
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """What the composition root decides."""
+
+    name: str
+    paths: Paths
+    journal: Journal
+    office: Office
+    peers: Peers
+    targets: Mapping[str, Target]
+    clock: Clock
+    metrics: Metrics
+    retention: Retention
+    snapshot_interval_s: float
+    backups: Backups | None = None
+    losses: Losses = NoLosses()
+
+
+class _Running(Protocol):
+    def run(self) -> Coroutine[None, None, None]: ...
+
+    def stop(self) -> None: ...
+
+
+class Parts:
+    """All that runs on top of one state."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        store: Store,
+        on_state: Callable[..., Awaitable[Any]],
+        status: Callable[[], PeerStatus],
+    ) -> None:
+        self._setup = setup
+        self._store = store
+        self._on_state = on_state
+        clock, metrics, paths = setup.clock, setup.metrics, setup.paths
+        self.snapshotter = Snapshotter(paths.snapshots, clock, metrics, self._on_snapshot)
+        self.applier = Applier(store, self.snapshotter.pin)
+        self.afterlife = Afterlife(setup.targets, clock)
+        self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
+        self.rounds = Rounds(
+            setup.peers, setup.journal, clock, status, remedy_of_divergence(paths.state)
+        )
+        self.career = Career(setup.office, self.follower, self._make_leader, lambda: self.rounds.may_stand)
+        self.housekeeper = Housekeeper(setup.targets, clock, setup.retention)
+        self.backuper: Backuper | None = None
+        if setup.backups is not None:
+            self.backuper = Backuper(setup.backups, paths.snapshots, clock, metrics)
+        self.launcher: Launcher | None = None
+        """Of the newest term."""
+        self.proposer: Proposer | None = None
+
+    def run(self) -> list[asyncio.Task[None]]:
+        """Start everything. The first one is the career."""
+        return [asyncio.create_task(part.run(), name=type(part).__name__.lower()) for part in self._running()]
+
+    def stop(self) -> None:
+        for part in self._running():
+            part.stop()
+
+    def _running(self) -> list[_Running]:
+        always: list[_Running] = [self.career, self.snapshotter, self.housekeeper, self.rounds]
+        return always if self.backuper is None else [*always, self.backuper]
+
+    @property
+    def problem(self) -> str:
+        """What keeps it from writing or applying entries."""
+        if self.career.any_leader is not None and self.proposer is not None:
+            return self.proposer.problem
+        return self.follower.problem
+
+    async def ask_fates(self, host: str, asked: Sequence[Asked]) -> list[Fate]:
+        """What became of attempts that ``host`` was to make."""
+        if host == self._setup.name:
+            return await self.afterlife.fates(asked)
+        return await self._setup.peers.fates(host, asked, self._store.meta.term)
+
+    async def _cancel_elsewhere(self, host: str, asked: Asked, reason: str) -> None:
+        if host == self._setup.name:
+            await self.afterlife.cancel(asked, reason)
+        else:
+            await self._setup.peers.cancel(host, asked, reason)
+
+    def _on_snapshot(self, made: Manifest) -> None:
+        if self.backuper is not None and self.career.role == "leader":
+            self.backuper.offer(made)
+
+    def _make_leader(self) -> Leader:
+        """One term, with a launcher of its own: what it calls belongs to this term alone."""
+        setup, store = self._setup, self._store
+        wake = asyncio.Event()
+        term = store.meta.term + 1
+        former_terms = self.afterlife.terms()
+        launcher = self.launcher = Launcher(setup.targets, setup.office, setup.clock, wake.set)
+        self.afterlife.add(term, launcher)
+        self.proposer = Proposer(
+            setup.journal,
+            store,
+            self.applier,
+            setup.office,
+            setup.clock,
+            setup.metrics,
+            self._on_state,
+            asyncio.sleep,
+        )
+        return Leader(
+            Surroundings(
+                name=setup.name,
+                store=store,
+                office=setup.office,
+                clock=setup.clock,
+                metrics=setup.metrics,
+                on_state=self._on_state,
+                checkpoint_s=setup.snapshot_interval_s,
+                born_after=setup.journal.birth.after,
+                losses=setup.losses,
+                is_clock_off=self.rounds.is_clock_off,
+                cancel_elsewhere=self._cancel_elsewhere,
+            ),
+            term=term,
+            former_terms=former_terms,
+            proposer=self.proposer,
+            launcher=launcher,
+            elsewhere=Elsewhere(self.ask_fates, launcher, setup.clock, wake.set),
+            forgetting=Forgetting(store, setup.clock, setup.retention, self._on_state),
+            wake=wake,
+        )

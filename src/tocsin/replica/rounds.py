@@ -1,0 +1,135 @@
+"""Every few seconds each replica looks at the others.
+
+- The leader trims the journal behind the newest snapshot that a majority holds.
+- A follower compares its digests with the leader's. If they differ it stops: two replicas that disagree cannot both be
+  right, and going on would only make it worse.
+- All know whose clock is off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.errors import Diverged, JournalError
+from tocsin.journal.contract import Journal
+from tocsin.model.cluster import PeerStatus
+from tocsin.replica.peers import Peers
+
+log = structlog.get_logger()
+
+EVERY_S = 3.0
+CLOCK_OFF_MS = 10_000
+"""A clock that differs by so much from all the others', while these agree, is taken for wrong."""
+SOLE_TRIM_BEHIND = 1
+"""On one machine the journal is kept behind the older of two snapshots: there is nobody to get another one from."""
+
+
+class Seen(NamedTuple):
+    """One look at the others."""
+
+    statuses: dict[str, PeerStatus | None]
+    offsets_ms: list[int]
+    """How far each one's clock is ahead of ours."""
+
+
+class Rounds:
+    """Looks at the others, as long as the replica lives."""
+
+    def __init__(
+        self, peers: Peers, journal: Journal, clock: Clock, own: Callable[[], PeerStatus], folder_note: str
+    ) -> None:
+        self._peers = peers
+        self._journal = journal
+        self._clock = clock
+        self._own = own
+        self._folder_note = folder_note
+        self._stop = asyncio.Event()
+        self._trimmed = 0
+        self.seen = Seen({}, [])
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def run(self) -> None:
+        while not await self._clock.wait(self._stop, EVERY_S):
+            await self.once()
+
+    async def once(self) -> None:
+        await self.look()
+        own = self._own()
+        if own.role == "leader":
+            await self._trim(own)
+        elif own.leader:
+            compare(own, self.seen.statuses.get(own.leader), self._folder_note)
+
+    async def look(self) -> Seen:
+        """Ask all of them, now."""
+        statuses = await self._peers.statuses()
+        now_ms = self._clock.wall_ms()
+        found = [status for status in statuses.values() if status is not None and status.wall_ms]
+        self.seen = Seen(statuses, [status.wall_ms - now_ms for status in found])
+        return self.seen
+
+    async def is_clock_off(self) -> bool:
+        """Ask the others what time it is. False also where too few answer to tell."""
+        return clock_is_off((await self.look()).offsets_ms)
+
+    @property
+    def may_stand(self) -> bool:
+        """Is this replica one that may lead, as far as was seen last?"""
+        return not clock_is_off(self.seen.offsets_ms)
+
+    async def _trim(self, own: PeerStatus) -> None:
+        upto = trimmable(own, list(self.seen.statuses.values()))
+        if upto <= self._trimmed:
+            return
+        try:
+            await self._journal.trim(upto)
+            self._trimmed = upto
+            log.info("the journal was trimmed", upto=upto)
+        except JournalError as wrong:
+            log.warning("the journal could not be trimmed", reason=str(wrong))
+
+
+def clock_is_off(offsets_ms: Sequence[int]) -> bool:
+    """At least two others agree with each other about the time, and not with us."""
+    if len(offsets_ms) < 2:
+        return False
+    middle = sorted(offsets_ms)[len(offsets_ms) // 2]
+    agreeing = [offset for offset in offsets_ms if abs(offset - middle) <= CLOCK_OFF_MS]
+    return abs(middle) > CLOCK_OFF_MS and len(agreeing) == len(offsets_ms)
+
+
+def trimmable(own: PeerStatus, others: Sequence[PeerStatus | None]) -> int:
+    """Up to here a majority needs the journal no more. What somebody is fetching holds it back."""
+    if not others:
+        return own.snapshots[SOLE_TRIM_BEHIND].seq if len(own.snapshots) > SOLE_TRIM_BEHIND else 0
+    everybody = [own, *others]
+    newest = sorted(
+        (max((mark.seq for mark in status.snapshots), default=0) if status is not None else 0)
+        for status in everybody
+    )
+    held_by_majority = newest[(len(everybody) - 1) // 2]
+    lent = [status.lent_seq for status in everybody if status is not None and status.lent_seq is not None]
+    return min([held_by_majority, *lent])
+
+
+def compare(own: PeerStatus, leader: PeerStatus | None, folder_note: str) -> None:
+    """Raises Diverged where the two have applied the same entries and hold different states."""
+    if leader is None or leader.incarnation != own.incarnation:
+        return
+    theirs = {mark.seq: mark.digest for mark in leader.snapshots if mark.digest}
+    pairs = [(mark.seq, mark.digest, theirs.get(mark.seq)) for mark in own.snapshots if mark.digest]
+    pairs += [(seq, digest, leader.digests.get(seq)) for seq, digest in own.digests.items()]
+    for seq, mine, other in pairs:
+        if other is not None and mine != other:
+            raise Diverged(
+                f"at entry {seq} the state of replica {own.name} is {mine[:16]} and that of the leader {leader.name} is "
+                f"{other[:16]}: they have diverged, and {own.name} stops",
+                hint=folder_note,
+            )

@@ -1,0 +1,87 @@
+"""SIGSTOP: whoever is stopped does not know it, and believes afterwards that no time has passed."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from tests.cluster import processes
+from tests.cluster.cluster import Replica
+from tests.cluster.stopping import VARIABLE
+from tests.cluster.trial import Trial
+from tests.cluster.waiting import let_pass, until
+
+_LONGER_THAN_OFFICE_S = 5.0
+
+
+def _pause(replica: Replica, what: str, seconds: float) -> None:
+    if what != "etcd":
+        replica.pause()
+    if what != "tocsin":
+        replica.signal_etcd(signal.SIGSTOP)
+    let_pass(seconds)
+    if what != "tocsin":
+        replica.signal_etcd(signal.SIGCONT)
+    if what != "etcd":
+        replica.resume()
+
+
+@pytest.mark.parametrize("what", ["tocsin", "etcd", "both"])
+def a_leader_that_is_paused_for_a_second_or_five_does_no_harm(trial: Trial, what: str) -> None:
+    trial.begin()
+    for seconds in (1, 5):
+        _pause(trial.cluster.until_healthy(), what, seconds)
+    trial.spotless()
+
+
+@pytest.mark.parametrize("what", ["etcd", "both"])
+def a_leader_that_is_paused_for_half_a_minute_is_replaced_and_follows(trial: Trial, what: str) -> None:
+    term, leader = trial.term(), trial.begin()
+    _pause(leader, what, 30)
+    trial.cluster.until_healthy()
+    assert trial.term() > term
+    trial.spotless()
+
+
+def a_leader_and_a_follower_paused_for_half_a_minute_leave_one_that_leads(trial: Trial) -> None:
+    """Their etcds go on, so there is a majority, and the third Tocsin does all the work."""
+    term, leader = trial.term(), trial.begin()
+    follower, third = trial.cluster.followers()
+    leader.pause()
+    follower.pause()
+    trial.until_launches_of_a_newer_term(term)
+    assert trial.cluster.until_leader() is third
+    let_pass(30)
+    leader.resume()
+    follower.resume()
+    trial.cluster.until_healthy()
+    assert trial.cluster.leader() is third
+    trial.spotless()
+
+
+def a_leader_paused_between_the_first_synchronisation_point_and_the_call_does_not_call_late(
+    trial: Trial, tmp_path: Path
+) -> None:
+    """It wakes up with orders in its hand that the journal knows of, when another one has long concluded them."""
+    trap = tmp_path / "trap"
+    leader = trial.begin()
+    leader.stop()
+    leader.environment[VARIABLE] = str(trap)
+    leader.start(module="tests.cluster.stopping")
+    trial.cluster.until_healthy()
+    trial.cluster.make_leader(leader.name)
+    term = trial.term()
+    trap.touch()
+    until(lambda: not trap.exists() and processes.stopped(leader.pid), "the leader to stop before the call")
+    trial.until_launches_of_a_newer_term(term)
+    let_pass(_LONGER_THAN_OFFICE_S)
+    called = {call for call in trial.load.calls if call.term <= term}
+    leader.resume()
+    trial.load.go_on(40)
+    late = [call for call in trial.load.calls if call.term <= term and call not in called]
+    assert late == [], "calls of a term that was over"
+    trial.spotless()
+    leader.stop()
+    del leader.environment[VARIABLE]
+    trial.cluster.until_healthy()

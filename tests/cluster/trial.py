@@ -1,0 +1,61 @@
+"""One fault, from a healthy cluster under load to a healthy cluster under load."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.cluster.checker import Call
+from tests.cluster.cluster import Cluster, Replica
+from tests.cluster.load import Load
+from tests.cluster.places import Place
+from tests.cluster.waiting import boot_s, until
+
+
+class Trial:
+    """A cluster under load. ``begin`` marks a moment, ``spotless`` judges what has happened since."""
+
+    def __init__(self, cluster: Cluster, load: Load) -> None:
+        self.cluster = cluster
+        self.load = load
+        self.leader: Replica | None = None
+        self._from_s = 0
+        self._began_s = 0.0
+
+    def begin(self) -> Replica:
+        """Healthy and under way; who leads."""
+        self.leader = self.cluster.until_healthy()
+        self.load.go_on(10)
+        self._from_s = int(time.time())
+        self._began_s = boot_s()
+        return self.leader
+
+    def term(self) -> int:
+        return int(self.cluster.until_leader().call("GET", "/v1/status")["term"])
+
+    def until_launches_of_a_newer_term(self, term: int, patience_s: float = 30) -> float:
+        """When the first one arrived, on the boot clock."""
+
+        def newer() -> list[Call]:
+            return [call for call in self.load.calls if call.term > term and call.at_s > self._began_s]
+
+        return min(call.at_s for call in until(newer, f"launches of a term after {term}", patience_s))
+
+    def spotless(self) -> None:
+        """All is well again, launches go on, and nothing that must not have happened has."""
+        self.cluster.until_healthy()
+        self.load.go_on()
+        found = self.load.faults(self._from_s)
+        assert not found, f"{len(found)} faults ({self.load.summary}):\n" + "\n".join(found[:40])
+
+
+def trial_of(folder: Path, places: dict[str, Place], receivers: Place | None = None, *options: str) -> Trial:
+    """Start replicas and load. Whoever asks for it closes it, also when the start fails."""
+    cluster = Cluster(folder, places, *options)
+    return Trial(cluster, Load(cluster, folder, receivers))
+
+
+def close(trial: Trial) -> None:
+    trial.load.writer.stop()
+    trial.cluster.close()
+    trial.load.close()

@@ -1,0 +1,114 @@
+"""Whether an empty replica may found, must join, or has to wait."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.member.founding import Found, Join, Wait, decide, founding_token
+from tocsin.model.cluster import Hello
+
+LIST = "a=h1:8410,b=h2:8410,c=h3:8410"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _hello(name: str, condition: Literal["empty", "founding", "founded"] = "empty", **more: str) -> Hello:
+    return Hello(
+        name, condition, more.pop("token", f"disk of {name}"), cluster=more.pop("cluster", LIST), **more
+    )
+
+
+def _conditions(name: str) -> st.SearchStrategy[Hello | None]:
+    return st.none() | st.builds(
+        _hello,
+        st.just(name),
+        st.sampled_from(["empty", "founding", "founded"]),
+        token=st.sampled_from([f"disk of {name}", "another disk"]),
+        founding=st.sampled_from(["", "one cluster", _all_empty_token()]),
+        cluster=st.sampled_from([LIST, "a=h1:8410,b=h2:8410"]),
+    )
+
+
+def _all_empty_token() -> str:
+    return founding_token([_hello(name) for name in "abc"], _digest)
+
+
+@given(_conditions("b"), _conditions("c"))
+def nobody_founds_while_another_remembers_or_is_silent(b: Hello | None, c: Hello | None) -> None:
+    choice = decide(_hello("a"), {"b": b, "c": c}, _digest)
+    if b is None or c is None or "founded" in (b.condition, c.condition):
+        assert not isinstance(choice, Found)
+
+
+@given(_conditions("b"), _conditions("c"))
+def all_that_found_found_the_same(b: Hello | None, c: Hello | None) -> None:
+    choice = decide(_hello("a"), {"b": b, "c": c}, _digest)
+    if isinstance(choice, Found):
+        assert b is not None
+        assert c is not None
+        assert {b.cluster, c.cluster} == {LIST}
+        assert {hello.founding for hello in (b, c) if hello.condition == "founding"} <= {choice.token}
+
+
+@given(_conditions("b"), _conditions("c"))
+def where_one_remembers_the_others_join(b: Hello | None, c: Hello | None) -> None:
+    choice = decide(_hello("a"), {"b": b, "c": c}, _digest)
+    remember = [hello.name for hello in (b, c) if hello is not None and hello.condition == "founded"]
+    assert isinstance(choice, Join) == bool(remember)
+    if isinstance(choice, Join):
+        assert choice.others == remember
+
+
+@given(_conditions("b"), _conditions("c"))
+def who_waits_is_told_why_and_what_to_do(b: Hello | None, c: Hello | None) -> None:
+    choice = decide(_hello("a"), {"b": b, "c": c}, _digest)
+    if isinstance(choice, Wait):
+        assert choice.reason
+        assert choice.remedy
+
+
+def each_founder_comes_to_the_same_cluster() -> None:
+    hellos = {name: _hello(name) for name in "abc"}
+    choices = {decide(hellos[own], {k: v for k, v in hellos.items() if k != own}, _digest) for own in hellos}
+    assert choices == {Found(_all_empty_token())}
+
+
+def a_late_founder_follows_the_early_ones() -> None:
+    early = _hello("b", "founding", founding=_all_empty_token())
+    assert decide(_hello("a"), {"b": early, "c": _hello("c")}, _digest) == Found(_all_empty_token())
+
+
+def a_disk_lost_in_the_middle_of_a_founding_is_noticed() -> None:
+    early = _hello("b", "founding", founding=_all_empty_token())
+    choice = decide(_hello("a", token="a new disk"), {"b": early, "c": _hello("c")}, _digest)
+    assert isinstance(choice, Wait)
+    assert "disk that is gone" in choice.reason
+
+
+def a_founder_stopped_before_it_began_may_think_again() -> None:
+    me = _hello("a", "founding", founding="with a disk of b that is gone")
+    assert isinstance(decide(me, {"b": _hello("b"), "c": _hello("c")}, _digest), Found)
+
+
+def different_lists_are_shown() -> None:
+    other = _hello("b", cluster="a=h1:8410,b=h2:9410,c=h3:8410")
+    choice = decide(_hello("a"), {"b": other, "c": _hello("c")}, _digest)
+    assert isinstance(choice, Wait)
+    assert "b=h2:9410" in choice.reason
+    assert LIST in choice.remedy
+
+
+def the_silent_ones_are_named() -> None:
+    choice = decide(_hello("a"), {"b": None, "c": _hello("c")}, _digest)
+    assert choice == Wait("no answer from b", "start all replicas that --cluster names")
+
+
+def who_is_alone_in_the_list_founds_alone() -> None:
+    assert isinstance(decide(msgspec.structs.replace(_hello("a"), cluster="a=h1:8410"), {}, _digest), Found)

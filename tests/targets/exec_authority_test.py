@@ -1,0 +1,157 @@
+"""A command starts while the leader's authority lasts, or not at all: real processes, really stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.targets.exec_support import opened, run, shell, stopped, until
+
+from tocsin.clock import SystemClock
+from tocsin.model.target import ExecLimits
+from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Verdict
+from tocsin.targets.exec import link
+from tocsin.targets.exec.archive import Archive
+from tocsin.targets.exec.processes import pid_of
+from tocsin.targets.exec.records import Record
+from tocsin.targets.exec.target import ExecTarget
+from tocsin.testing.targets import see_through
+
+
+def _marks(effects: Path, **spec: Any) -> Order:
+    order = shell(f'echo "$TOCSIN_LAUNCH" >> {effects}', **spec)
+    return msgspec.structs.replace(order, generated_at_ms=SystemClock().wall_ms())
+
+
+def _with_authority(order: Order, for_s: float) -> Order:
+    return msgspec.structs.replace(order, until_s=SystemClock().elapsed_s() + for_s)
+
+
+def _record(place: Path, order: Order) -> Record:
+    return Archive(place).record(order.name, order.attempt)
+
+
+@contextmanager
+def _paused(target: ExecTarget) -> Iterator[None]:
+    """The nursery does nothing meanwhile."""
+    assert target._link is not None
+    nursery = target._link.pid
+    os.kill(nursery, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(nursery, signal.SIGCONT)
+
+
+async def _until_over(moment_s: float) -> None:
+    await until(lambda: SystemClock().elapsed_s() > moment_s)
+
+
+def what_a_paused_nursery_took_too_long_over_never_starts_and_can_be_launched_later(tmp_path: Path) -> None:
+    async def test() -> None:
+        place, effects = tmp_path / "exec", tmp_path / "effects"
+        async with opened(place):
+            """From now on the records are whole."""
+        async with opened(place) as target:
+            order = _marks(effects)
+            with _paused(target):
+                began_s = SystemClock().elapsed_s()
+                assert await target.launch(_with_authority(order, 1)) == TOO_LATE
+                assert await target.lookup(order) is None
+                await _until_over(began_s + 2)
+            # The nursery takes orders one after the other: with this one it is past the one that came too late.
+            other = shell("true", name="suite/other-1")
+            assert (await see_through(target, other)).verdict is Verdict.SUCCEEDED
+            record = _record(place, order)
+            assert (record.claimed_by(), record.withdrawn()) == (None, False)
+            assert not effects.exists()
+            assert (await see_through(target, _with_authority(order, 1000))).verdict is Verdict.SUCCEEDED
+            assert effects.read_text().split() == [order.name]
+
+    run(test)
+
+
+def the_refusal_of_an_earlier_hand_over_is_not_taken_for_that_of_a_later_one(tmp_path: Path) -> None:
+    async def test() -> None:
+        place, effects = tmp_path / "exec", tmp_path / "effects"
+        async with opened(place) as target:
+            order = _marks(effects)
+            with _paused(target):
+                assert await target.launch(_with_authority(order, 0.2)) == TOO_LATE
+                again = asyncio.create_task(see_through(target, _with_authority(order, 1000)))
+                await until(lambda: any(charge.sends for charge in target._charges.values()))
+            assert (await again).verdict is Verdict.SUCCEEDED
+            assert effects.read_text().split() == [order.name]
+
+    run(test)
+
+
+def what_was_launched_in_time_is_found_by_one_who_comes_too_late(tmp_path: Path) -> None:
+    async def test() -> None:
+        order = _marks(tmp_path / "effects")
+        async with opened(tmp_path / "exec") as target:
+            first = await see_through(target, order)
+            assert first.verdict is Verdict.SUCCEEDED
+            assert await target.launch(_with_authority(order, 0)) == first
+
+    run(test)
+
+
+_PAUSES_BEFORE_THE_START = """
+import os, signal, sys
+sys.path.append(sys.argv[1])
+from tocsin.targets.exec import nursery, records
+asked = records.Record.cancel_asked
+def paused(record):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return asked(record)
+records.Record.cancel_asked = paused
+nursery.main(int(sys.argv[2]))
+"""
+"""A nursery whose keepers stop between the claim and the start of the command."""
+
+
+async def _paused_keeper(place: Path, order: Order) -> int:
+    record = _record(place, order)
+    await until(lambda: record.claimed_by() is not None)
+    keeper = pid_of(record.claimed_by() or "")
+    await until(lambda: stopped(keeper))
+    return keeper
+
+
+@pytest.mark.parametrize("limits", [ExecLimits(), ExecLimits(cpu_seconds=10)], ids=["spawned", "forked"])
+@pytest.mark.parametrize("early", [True, False], ids=["told", "asked"])
+def a_keeper_paused_after_its_claim_gives_it_back(
+    limits: ExecLimits, early: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_START", _PAUSES_BEFORE_THE_START)
+
+    async def test() -> None:
+        place, effects = tmp_path / "exec", tmp_path / "effects"
+        async with opened(place) as target:
+            order = _with_authority(_marks(effects, limits=limits), 0.5)
+            end = asyncio.create_task(see_through(target, order))
+            keeper = await _paused_keeper(place, order)
+            assert order.until_s is not None
+            if early:  # somebody else asks while nobody can know
+                async with opened(place) as another:
+                    found = await another.lookup(order)
+                assert found == ACCEPTED
+            await _until_over(order.until_s + (0 if early else 0.2))
+            os.kill(keeper, signal.SIGCONT)
+            assert (await end) == TOO_LATE
+            assert not effects.exists()
+            assert _record(place, order).claimed_by() is None
+            end = asyncio.create_task(see_through(target, _with_authority(order, 1000)))
+            os.kill(await _paused_keeper(place, order), signal.SIGCONT)
+            assert (await end).verdict is Verdict.SUCCEEDED
+            assert effects.read_text().split() == [order.name]
+
+    run(test)

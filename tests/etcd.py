@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,11 +23,12 @@ _PATIENCE_S = 30.0
 class EtcdServer:
     """One server with its own folder and ports."""
 
-    def __init__(self, name: str, folder: Path, client_port: int, peer_port: int) -> None:
+    def __init__(self, name: str, folder: Path, client_port: int, peer_port: int, health_port: int) -> None:
         self.name = name
         self.folder = folder
         self.client_port = client_port
         self.peer_port = peer_port
+        self.health_port = health_port
         self.process: subprocess.Popen[bytes] | None = None
         self.command: list[str] = []
 
@@ -110,9 +112,9 @@ def etcd(
 
 def _prepared(program: str, folder: Path, count: int, scheme: str, options: Sequence[str]) -> EtcdCluster:
     folder.mkdir(parents=True, exist_ok=True)
-    ports = free_ports(2 * count)
+    ports = free_ports(3 * count)
     servers = [
-        EtcdServer(f"etcd{at}", folder / f"etcd{at}", *ports[2 * at : 2 * at + 2]) for at in range(count)
+        EtcdServer(f"etcd{at}", folder / f"etcd{at}", *ports[3 * at : 3 * at + 3]) for at in range(count)
     ]
     everyone = ",".join(f"{server.name}={server.peer_url}" for server in servers)
     for server in servers:
@@ -121,6 +123,7 @@ def _prepared(program: str, folder: Path, count: int, scheme: str, options: Sequ
             *(program, "--name", server.name, "--data-dir", str(server.folder)),
             *("--listen-client-urls", here, "--advertise-client-urls", here),
             *("--listen-peer-urls", server.peer_url, "--initial-advertise-peer-urls", server.peer_url),
+            *("--listen-metrics-urls", f"http://127.0.0.1:{server.health_port}"),
             *("--initial-cluster", everyone, "--initial-cluster-token", folder.name),
             *("--heartbeat-interval", "100", "--election-timeout", "1000", "--logger", "zap"),
             *options,
@@ -142,10 +145,12 @@ def _is_up(cluster: EtcdCluster) -> bool:
 
 
 def _serves(server: EtcdServer) -> bool:
-    """etcd opens the port for clients once it has joined its cluster."""
-    with socket.socket() as probe:
-        probe.settimeout(0.2)
-        return probe.connect_ex(server.endpoint) == 0
+    """etcd calls itself healthy when it can read with a majority."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.health_port}/health", timeout=2) as answer:
+            return b'"true"' in answer.read()
+    except OSError:
+        return False
 
 
 def free_ports(count: int) -> list[int]:

@@ -29,11 +29,11 @@ from tocsin.observe.metrics import Metrics
 from tocsin.peers.client import PeerClient
 from tocsin.peers.directory import Directory
 from tocsin.peers.server import PeerServer
-from tocsin.replica.leader import Losses, NoLosses
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
 from tocsin.replica.parts import Paths, Setup
 from tocsin.replica.peers import NoPeers, Peers
 from tocsin.replica.replica import Replica
+from tocsin.replica.surroundings import Losses, NoLosses
 from tocsin.targets.exec.orders import ExecSettings
 from tocsin.targets.permissions import permissions_of
 from tocsin.targets.registry import build_targets
@@ -191,7 +191,9 @@ def _api_url(settings: Settings, own: Member | None = None) -> str:
 
 def _external(url: str) -> tuple[EtcdClient, str]:
     if not url.startswith("etcd:"):
-        raise _no_journal(url, "etcd://h1:2379,h2:2379,h3:2379, or nothing: then each replica runs its own etcd")
+        raise _no_journal(
+            url, "etcd://h1:2379,h2:2379,h3:2379, or nothing: then each replica runs its own etcd"
+        )
     address = parse_etcd(url)
     return address.client(), address.prefix
 

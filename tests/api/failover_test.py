@@ -50,7 +50,7 @@ async def _up(*replicas: Replica) -> AsyncIterator[list[str]]:
     for replica in replicas:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", replica.handle)
-        runner = web.AppRunner(app, shutdown_timeout=0)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -194,10 +194,15 @@ def a_replica_whose_journal_is_silent_is_followed_by_one_whose_is_not():
         _asked([Replica(errors.JournalUnavailable("etcd is silent"))], lambda client: client.pause("a"))
 
 
-def one_that_dies_after_it_lost_an_answer_leaves_it_uncertain():
-    a = Replica("dies")
+def nothing_that_is_heard_later_makes_a_lost_answer_certain(monkeypatch):
+    monkeypatch.setattr(again, "PATIENCE_S", 0.1)
     with pytest.raises(errors.Uncertain):
-        _asked([a], lambda client: client.put(WRITTEN), before=[NOBODY])
+        _asked([Replica("dies")], lambda client: client.put(WRITTEN), before=[NOBODY])
+    with pytest.raises(errors.Uncertain):
+        _asked(
+            [Replica("dies", errors.NoLeader("nobody")), Replica(errors.NoLeader("nobody"))],
+            lambda client: client.put(WRITTEN),
+        )
 
 
 def _event(id: str) -> bytes:

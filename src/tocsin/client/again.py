@@ -84,12 +84,12 @@ class Tries:
         if isinstance(wrong, NotReached):
             self._refused += 1
             if self._refused >= len(self._urls):
-                raise self._uncertain() if self._lost else nobody(list(self._urls), wrong.message) from None
+                raise self._given_up(nobody(list(self._urls), wrong.message)) from None
             return
         self._refused = 0
         self._judge(wrong)
         if asyncio.get_running_loop().time() >= self._until_s:
-            raise wrong
+            raise self._given_up(wrong) from None
         if self._number % len(self._urls) == 0:
             await asyncio.sleep(PAUSE_S)
 
@@ -103,19 +103,21 @@ class Tries:
             if self._may_repeat and (is_one_of_several or was_cut_at_first):
                 self._lost = wrong
                 return
-            if isinstance(wrong, Lost) and not self._may_repeat:
-                raise Uncertain(wrong.message, hint=wrong.hint) from None
-            raise wrong
-        if self._lost and isinstance(wrong, (VersionConflict, NotFound, AlreadyExists)):
-            raise self._uncertain() from wrong
+            raise self._given_up(wrong) from None
+        if isinstance(wrong, (VersionConflict, NotFound, AlreadyExists)):
+            raise self._given_up(wrong) from None
         raise wrong
 
-    def _uncertain(self) -> Uncertain | TocsinError:
-        """What only asks has done nothing, whatever became of it."""
-        assert self._lost is not None
+    def _given_up(self, wrong: TocsinError) -> TocsinError:
+        """What is told in the end. What only asks has done nothing, whatever became of it; a write whose answer was
+        lost may have been carried out, whatever was heard later."""
         if self._method in ("GET", "HEAD"):
-            return self._lost
+            return wrong
+        if isinstance(wrong, Lost):
+            return Uncertain(wrong.message, hint=wrong.hint)
+        if self._lost is None:
+            return wrong
         return Uncertain(
-            f"an answer was lost, and then it was refused: {self._lost.message}",
+            f"an answer was lost ({self._lost.message}), and then: {wrong.message}",
             hint="it may have been carried out: look before you repeat it",
         )

@@ -1,8 +1,8 @@
 """Calls that outlive the term in which they were made.
 
-Whoever leaves office makes no more calls, but cannot take back those that are under way: their answers still come in here.
-A new leader that finds such a launch open asks the replica that was to make the call. The answer is better than
-doubt: it is under way, it ended so, or no call was ever made.
+Whoever leaves office makes no more calls, but cannot take back those that are under way: their answers still come
+in here. A new leader that finds such a launch open asks the replica that was to make the call. The answer is
+better than doubt: it is under way, it ended so, or no call was ever made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Entries go into the state, one at a time and in order, whoever wrote them.
 
-All of it runs on the one thread that may write the state. A replica remembers the running digest after its newest entries,
-so that it can be compared with others', and a checkpoint is looked at in the very moment at which it is applied.
+All of it runs on the one thread that may write the state. A replica remembers the running digest after its newest
+entries, so that it can be compared with others', and a checkpoint is looked at in the very moment at which it is
+applied.
 """
 
 from __future__ import annotations

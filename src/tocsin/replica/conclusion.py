@@ -16,8 +16,8 @@ looks up by name, refuses a second  adopted if it is there, launched only if it 
 neither                             unknown: the owner's ``on_doubt`` decides
 ==================================  ============================================================
 
-Before anything is called again, the journal hears that it is this replica that calls it now. It costs in proportion to open
-launches, not to schedules, and new occurrences do not wait for the answers of others.
+Before anything is called again, the journal hears that it is this replica that calls it now. It costs in
+proportion to open launches, not to schedules, and new occurrences do not wait for the answers of others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Launches that are open and were handed over by another replica, or by this one in an earlier term.
 
-The replica that was to make the call is asked until it is certain what became of it. One that does not answer for a while
-is taken for dead, and the launch is in doubt; should the answer come after all, the doubt is resolved.
+The replica that was to make the call is asked until it is certain what became of it. One that does not answer for
+a while is taken for dead, and the launch is in doubt; should the answer come after all, the doubt is resolved.
 """
 
 from __future__ import annotations

@@ -103,9 +103,7 @@ class Follower:
             await self._clock.wait(self._stop, 0.3)
 
     async def _take(self, news: list[_Arrived]) -> None:
-        landed = [
-            Landed(record.seq, codec.decode(record.raw, record.seq), record.raw) for record, _ in news
-        ]
+        landed = [Landed(record.seq, codec.decode(record.raw, record.seq), record.raw) for record, _ in news]
         await self._apply(landed)
         self._office.observed(news[-1].at_s, is_vacant=not self._store.meta.leader)
         self._applier.applied.notice(self._store.meta.seq)

@@ -8,48 +8,37 @@ callers' commands come last and are judged when they are applied.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-import msgspec
 import structlog
 
-from tocsin.clock import Clock
 from tocsin.errors import Deposed, JournalError, NoLeader, Stopping, TocsinError
 from tocsin.model import change as c
-from tocsin.model.cluster import Asked
 from tocsin.model.command import Command
 from tocsin.model.launch import LaunchState
-from tocsin.observe.metrics import Metrics
 from tocsin.replica import tally
 from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import DOUBTED_MAX, Elsewhere
 from tocsin.replica.flight import Again, flight_of_row, flights_of_starts
 from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.launcher import Launcher, Reports
-from tocsin.replica.office import Office
 from tocsin.replica.outcomes import changes_of, resolutions
 from tocsin.replica.outlook import Outlook
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.scheduler import Agenda, agenda
+from tocsin.replica.surroundings import Surroundings
+from tocsin.replica.vigil import HEARTBEAT_S, Vigil
 from tocsin.replica.wishes import Wish, Wishes, prepared, settle
 from tocsin.state import queries
-from tocsin.state.store import Store
 
 log = structlog.get_logger()
 
 DUE_AT_ONCE = 5_000
-HEARTBEAT_S = 1.0
 GRACE_S = 10.0
-ABSENCE_MS = 5_000
-"""A turn that comes so much later than planned means that nobody was able to act: suspend, stall, a clock's step."""
-STEP_MS = 2_000
-"""A wall clock that has moved by so much against the other one was put forward or back."""
 DOUBTED_FOR_MS = 3_600_000
 """So long a new leader still asks what became of a launch that was put in doubt."""
-RENEWED_EVERY_MS = 60_000
-"""The journal hears this often that somebody is in office, so that an absence is not taken for longer than it was."""
 
 
 class Tick(NamedTuple):
@@ -65,42 +54,6 @@ class Tick(NamedTuple):
     def __str__(self) -> str:
         parts = [f"{count} {word}" for word, count in zip(self._fields[:4], self[:4], strict=True) if count]
         return ", ".join(parts) or "nothing to do"
-
-
-class Losses(Protocol):
-    """Was a majority of the journal lost, so that entries which were written may be missing?"""
-
-    @property
-    def are_to_be_noted(self) -> bool: ...
-
-    def noted(self) -> None:
-        """It stands in the journal now."""
-        ...
-
-
-class NoLosses:
-    are_to_be_noted = False
-
-    def noted(self) -> None:
-        return
-
-
-class Surroundings(msgspec.Struct, frozen=True):
-    """What every term of a replica has in common."""
-
-    name: str
-    store: Store
-    office: Office
-    clock: Clock
-    metrics: Metrics
-    on_state: Callable[..., Awaitable[Any]]
-    checkpoint_s: float
-    born_after: int
-    """The entry behind which the journal begins, if it goes on from a restored state; else 0."""
-    losses: Losses
-    is_clock_off: Callable[[], Awaitable[bool]]
-    """Do the others' clocks agree with each other and not with ours?"""
-    cancel_elsewhere: Callable[[str, Asked, str], Coroutine[None, None, None]]
 
 
 class Leader:
@@ -131,9 +84,7 @@ class Leader:
         self._wishes = Wishes(wake.set)
         self._outlook = Outlook()
         self._stopping = self._deposed = False
-        self._alive_ms = 0
-        self._offset_ms = 0
-        self._checkpoint_s = around.clock.elapsed_s() + around.checkpoint_s
+        self._vigil = Vigil(around.clock, around.office, around.checkpoint_s)
         self._told: set[asyncio.Task[None]] = set()
         self._former_terms = former_terms
         self.term = term
@@ -190,7 +141,7 @@ class Leader:
         if self._deposed:
             raise Deposed("another replica leads")
         now_ms = self._clock.wall_ms()
-        if await self._noticed_wrong_clock(now_ms):
+        if await self._noticed_wrong_clock():
             return Tick()
         if await self._noticed_absence(now_ms):
             return Tick(more=True)
@@ -210,11 +161,11 @@ class Leader:
             *plan.changes(),
             *forgotten,
             *outcomes,
-            *self._checkpoint(),
+            *([c.Checkpoint()] if self._vigil.is_checkpoint_due() else []),
             *resolved,
             *commands,
         ]
-        if not changes and self._is_to_be_heard(now_ms):
+        if not changes and self._vigil.is_to_be_heard(now_ms, self._store.meta, self._proposer.sent_s):
             changes = [c.Renewed()]
         if changes:
             try:
@@ -228,23 +179,23 @@ class Leader:
             for wish, result in zip(wishes, results[len(changes) - len(commands) :], strict=True):
                 settle(wish.answer, result)
             tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
-        self._alive_ms = now_ms
+        self._vigil.acted(now_ms)
         return await self._summary(plan, reports, wishes)
 
     async def _take_office(self) -> None:
         around = self._around
         while True:
-            now_ms = self._alive_ms = self._clock.wall_ms()
-            self._offset_ms = self._offset()
+            now_ms = self._clock.wall_ms()
+            self._vigil.acted(now_ms)
             changes: list[c.Change] = [c.TookOffice(self.term, around.name)]
-            since_ms = self._lost_since_ms()
+            since_ms = around.lost_since_ms()
             if since_ms is not None:
                 changes.append(c.Restored(since_ms))
             try:
                 await self._proposer.commit(changes, self.term, now_ms)
                 break
             except JournalError as refused:
-                if not refused.retryable or around.office.renew_s is not None:
+                if not refused.retryable or not around.is_sole:
                     raise  # of several replicas another one may be able to
                 log.warning("cannot take office yet", reason=str(refused))
                 await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
@@ -259,12 +210,6 @@ class Leader:
         if self.term > 1:
             self._metrics.absences.inc()
 
-    def _lost_since_ms(self) -> int | None:
-        """Since when there is no record, if some was lost and this is the first term after it."""
-        meta, around = self._store.meta, self._around
-        is_restored = around.born_after and meta.seq == around.born_after
-        return meta.time_ms if is_restored or around.losses.are_to_be_noted else None
-
     async def _conclude_open_launches(self) -> None:
         around, db = self._around, self._store.db
         rows = await self._on_state(queries.handed_over, db)
@@ -275,7 +220,7 @@ class Leader:
         for row in rows:
             if row.cancel is not None:
                 self._cancel(row.lid, row.cancel)
-        if around.office.renew_s is not None:
+        if not around.is_sole:
             since_ms = self._clock.wall_ms() - DOUBTED_FOR_MS
             for row in await self._on_state(queries.doubted_since, db, since_ms, DOUBTED_MAX):
                 self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
@@ -283,11 +228,8 @@ class Leader:
     async def _noticed_absence(self, now_ms: int) -> bool:
         """Was there a time in which nobody acted (suspend, stall, a clock's step, a full disk)? Then the journal
         hears of it before anything is decided."""
-        since_ms = self._alive_ms
-        if now_ms < self._store.meta.present_since_ms:
-            # The clock was put back to before the beginning of this presence: it begins now.
-            since_ms = now_ms
-        elif now_ms - since_ms < ABSENCE_MS + HEARTBEAT_S * 1000:
+        since_ms = self._vigil.absent_since_ms(now_ms, self._store.meta)
+        if since_ms is None:
             return False
         try:
             await self._proposer.commit([c.Returned(since_ms)], self.term, now_ms)
@@ -299,7 +241,17 @@ class Leader:
             self._metrics.absences.inc()
         else:
             log.warning("the clock was put back")
-        self._alive_ms = now_ms
+        self._vigil.acted(now_ms)
+        return True
+
+    async def _noticed_wrong_clock(self) -> bool:
+        """Was this machine's clock put forward or back while the others' were not? Then it is not the one to decide
+        what is due."""
+        moved_ms = self._vigil.clock_moved_ms()
+        if not moved_ms or self._around.is_sole or not await self._around.is_clock_off():
+            return False
+        log.error("this machine's clock was changed and the others' were not: leaving office", ms=moved_ms)
+        self.stop()
         return True
 
     async def _act(self, plan: Agenda, changes: list[c.Change], results: list[Any], now_ms: int) -> None:
@@ -354,7 +306,7 @@ class Leader:
     async def _resign(self) -> None:
         """Write down what is known, and let somebody else take over at once. Where somebody else can, nothing is waited
         for: the next leader asks after the calls that are under way."""
-        if self._around.office.renew_s is None:
+        if self._around.is_sole:
             await self._launcher.drain(grace_s=GRACE_S)
         else:
             self._launcher.close()
@@ -373,32 +325,6 @@ class Leader:
 
     # Small steps
 
-    def _is_to_be_heard(self, now_ms: int) -> bool:
-        """Is it time to say that somebody is in office, where nothing else was said for a while?"""
-        renew_s = self._around.office.renew_s
-        if renew_s is None:
-            return now_ms - self._store.meta.time_ms > RENEWED_EVERY_MS
-        return self._clock.elapsed_s() - self._proposer.sent_s >= renew_s
-
-    def _checkpoint(self) -> list[c.Change]:
-        if self._clock.elapsed_s() < self._checkpoint_s:
-            return []
-        self._checkpoint_s = self._clock.elapsed_s() + self._around.checkpoint_s
-        return [c.Checkpoint()]
-
-    def _offset(self) -> int:
-        return self._clock.wall_ms() - round(self._clock.elapsed_s() * 1000)
-
-    async def _noticed_wrong_clock(self, now_ms: int) -> bool:
-        """Was this machine's clock put forward or back while the others' were not? Then it is not the one to decide
-        what is due."""
-        moved_ms, self._offset_ms = self._offset() - self._offset_ms, self._offset()
-        if abs(moved_ms) < STEP_MS or not await self._around.is_clock_off():
-            return False
-        log.error("this machine's clock was changed and the others' were not: leaving office", ms=moved_ms)
-        self.stop()
-        return True
-
     async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish]) -> Tick:
         next_ms: int | None = await self._on_state(self._outlook.next_wake_ms, self._store.db)
         decided = len(plan.decision.sids) + len(plan.attempts.lids)
@@ -415,13 +341,7 @@ class Leader:
 
     async def _sleep(self, next_ms: int | None) -> None:
         """Until something is due, something comes back, somebody asks, or a heartbeat has passed."""
-        seconds = HEARTBEAT_S
-        if self._around.office.renew_s is not None:
-            heard_s = self._clock.elapsed_s() - self._proposer.sent_s
-            seconds = min(seconds, max(0.0, self._around.office.renew_s - heard_s))
-        if next_ms is not None:
-            seconds = min(seconds, max(0.0, (next_ms - self._clock.wall_ms()) / 1000))
-        await self._clock.wait(self._wake, seconds)
+        await self._clock.wait(self._wake, self._vigil.rest_s(next_ms, self._proposer.sent_s))
         self._wake.clear()
 
 

@@ -7,8 +7,9 @@ the leader is the author of the last ``TookOffice``, and every entry it writes i
 - A follower may take office ``FOLLOWER_S`` after it *observed* the last entry, or at once after ``Resigned``.
 
 An entry is observed after it was sent, so the follower's time begins later and is longer: the leader's authority has
-ended by then, as long as the two clocks do not run apart by more than a tenth. That the clocks show the same time is not
-needed. And a follower that has not seen the newest entry cannot take office at all: its own would not fit behind it.
+ended by then, as long as the two clocks do not run apart by more than a tenth. That the clocks show the same time
+is not needed. And a follower that has not seen the newest entry cannot take office at all: its own would not fit
+behind it.
 """
 
 from __future__ import annotations

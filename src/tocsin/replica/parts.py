@@ -24,13 +24,14 @@ from tocsin.replica.follower import Follower
 from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.housekeeper import Housekeeper
 from tocsin.replica.launcher import Launcher
-from tocsin.replica.leader import Leader, Losses, NoLosses, Surroundings
+from tocsin.replica.leader import Leader
 from tocsin.replica.office import Office
 from tocsin.replica.peers import Fate, Peers
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.recovery import remedy_of_divergence
 from tocsin.replica.rounds import Rounds
 from tocsin.replica.snapshotter import Snapshotter
+from tocsin.replica.surroundings import Losses, NoLosses, Surroundings
 from tocsin.state.snapshot import Manifest
 from tocsin.state.store import Store
 from tocsin.targets.contract import Target
@@ -100,9 +101,7 @@ class Parts:
         self.applier = Applier(store, self.snapshotter.pin)
         self.afterlife = Afterlife(setup.targets, clock)
         self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
-        self.rounds = Rounds(
-            setup.peers, setup.journal, clock, status, remedy_of_divergence(paths.state)
-        )
+        self.rounds = Rounds(setup.peers, setup.journal, clock, status, remedy_of_divergence(paths.state))
         self.career = Career(setup.office, self.follower, self._make_leader, lambda: self.rounds.may_stand)
         self.housekeeper = Housekeeper(setup.targets, clock, setup.retention)
         self.backuper: Backuper | None = None

@@ -53,8 +53,8 @@ class Proposer:
         """What keeps entries from being written or applied, in words. Empty: nothing."""
 
     async def commit(self, changes: Sequence[Change], term: int, now_ms: int) -> list[object]:
-        """Append and apply. Raises JournalFull or JournalUnavailable when it is certain that nothing landed, and Deposed
-        when somebody else has written in its place."""
+        """Append and apply. Raises JournalFull or JournalUnavailable when it is certain that nothing landed, and
+        Deposed when somebody else has written in its place."""
         entry = Entry(id=os.urandom(16), term=term, time_ms=now_ms, changes=list(changes))
         raw = codec.encode(entry)
         seq = self._store.meta.seq

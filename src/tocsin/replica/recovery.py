@@ -1,8 +1,9 @@
 """From whatever is on the disk to a state that belongs to the journal, and can be brought up to date with it.
 
 The state file is used if it can be read and belongs to the journal. Otherwise the newest snapshot that proves whole
-takes its place: one of this disk, one that a running replica lends, or the backup that the journal was born to go on from.
-With none of these an empty state will do if the journal goes back to its beginning. Then the journal brings the rest.
+takes its place: one of this disk, one that a running replica lends, or the backup that the journal was born to go
+on from. With none of these an empty state will do if the journal goes back to its beginning. Then the journal
+brings the rest.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import structlog
 from tocsin import __version__
 from tocsin.backup.manifest import BackupManifest
 from tocsin.backup.patience import in_thread
-from tocsin.errors import Gap, NoLeader, NotFound, Refused, TocsinError, Uncertain, Unreachable
+from tocsin.errors import Gap, NoLeader, NotFound, Refused, Uncertain, Unreachable
 from tocsin.journal import codec
 from tocsin.journal.contract import Birth, Bounds, Origin
 from tocsin.model.cluster import Asked, PeerStatus
@@ -160,7 +160,8 @@ class Replica:
         self._lock.leave()
 
     async def _origin(self) -> Origin:
-        """There is no journal yet: what does it go on from? A snapshot that somebody has put here, or the newest backup."""
+        """There is no journal yet: what does it go on from? A snapshot that somebody has put here, or the newest
+        backup."""
         paths = self._setup.paths
         for manifest in snapshot.manifests(paths.restore):
             await asyncio.to_thread(snapshot.verify, paths.restore, manifest)
@@ -188,11 +189,9 @@ class Replica:
         backups, folder = self._setup.backups, self._setup.paths.snapshots
         if backups is None or bounds.first - 1 > birth.after:
             return None
-        for backup in await in_thread(backups.list):
-            if (backup.seq, backup.incarnation) == (birth.after, birth.origin):
-                chosen = backup
-                return await in_thread(lambda: backups.fetch(chosen, folder))
-        return None
+        wanted = (birth.after, birth.origin)
+        found = [each for each in await in_thread(backups.list) if (each.seq, each.incarnation) == wanted]
+        return await in_thread(lambda: backups.fetch(found[0], folder)) if found else None
 
     # What others may ask of it
 

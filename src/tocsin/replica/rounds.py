@@ -129,7 +129,7 @@ def compare(own: PeerStatus, leader: PeerStatus | None, folder_note: str) -> Non
     for seq, mine, other in pairs:
         if other is not None and mine != other:
             raise Diverged(
-                f"at entry {seq} the state of replica {own.name} is {mine[:16]} and that of the leader {leader.name} is "
-                f"{other[:16]}: they have diverged, and {own.name} stops",
+                f"at entry {seq} the state of replica {own.name} is {mine[:16]} and that of the leader "
+                f"{leader.name} is {other[:16]}: they have diverged, and {own.name} stops",
                 hint=folder_note,
             )

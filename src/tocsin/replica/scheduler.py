@@ -45,9 +45,7 @@ def agenda(
     attempts, expired = decide_waiting(queued, retries, now_ms)
     for lid, attempt in queries.queued_orphans(db, limit):
         _expire(expired, lid, attempt, now_ms)
-    presence = Presence(
-        store.meta.present_since_ms, store.meta.absent_since_ms, store.meta.doubtful_until_ms
-    )
+    presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms, store.meta.doubtful_until_ms)
     decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows, attempts, expired))
     return Agenda(decision, _without(attempts, set(decision.cancels.lids)), expired)
 

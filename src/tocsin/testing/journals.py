@@ -218,14 +218,11 @@ class JournalConformance(ABC):
     async def a_reader_goes_on_while_the_journal_is_trimmed_behind_it(
         self, journal: Journal, folder: Path
     ) -> None:
-        async with self._another(folder) as other:
-            reading = asyncio.create_task(_read(other, 0, 30))
-            async with contextlib.aclosing(journal.read(0)) as records:  # type: ignore[type-var]  # why: engines write it as a generator
-                for after in range(30):
-                    await _append(journal, after)
-                    assert (await anext(records)).seq == after + 1
-                    await journal.trim(after - 20)
-            assert [record.seq for record in await reading] == list(range(1, 31))
+        async with contextlib.aclosing(journal.read(0)) as records:  # type: ignore[type-var]  # why: engines write it as a generator
+            for after in range(30):
+                await _append(journal, after)
+                assert (await anext(records)).seq == after + 1
+                await journal.trim(after)
 
     async def trimming_frees_the_room_that_entries_took(self, journal: Journal, folder: Path) -> None:
         sizes = []

@@ -6,15 +6,21 @@ from tocsin.model import change as c
 from tocsin.state.apply.context import Context
 
 
+BRIEF_MS = 6_000
+"""A change of leaders that takes no longer than this is no absence."""
+
+
 def took_office(context: Context, change: c.TookOffice) -> None:
-    """A new term. What fell due before this moment and was not started has been missed."""
+    """A new term. What fell due before this moment and was not started has been missed, unless the office was empty so
+    briefly that it is only late."""
     db, meta, entry = context
     if change.term <= meta.term:
         return
     db.execute("INSERT INTO office VALUES (?, ?, ?)", (change.term, change.replica, entry.time_ms))
-    meta.term = change.term
+    is_first, meta.term = meta.term == 0, change.term
     meta.leader = change.replica
-    _was_absent(context, since_ms=meta.time_ms or entry.time_ms)
+    if is_first or abs(entry.time_ms - meta.time_ms) > BRIEF_MS:
+        _was_absent(context, since_ms=meta.time_ms or entry.time_ms)
 
 
 def renewed(context: Context, change: c.Renewed) -> None:

@@ -1,0 +1,61 @@
+"""What every term of a replica has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
+
+import msgspec
+
+from tocsin.clock import Clock
+from tocsin.model.cluster import Asked
+from tocsin.observe.metrics import Metrics
+from tocsin.replica.office import Office
+from tocsin.state.store import Store
+
+
+class Losses(Protocol):
+    """Was a majority of the journal lost, so that entries which were written may be missing?"""
+
+    @property
+    def are_to_be_noted(self) -> bool: ...
+
+    def noted(self) -> None:
+        """It stands in the journal now."""
+        ...
+
+
+class NoLosses:
+    are_to_be_noted = False
+
+    def noted(self) -> None:
+        return
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """Given to each leader anew."""
+
+    name: str
+    store: Store
+    office: Office
+    clock: Clock
+    metrics: Metrics
+    on_state: Callable[..., Awaitable[Any]]
+    checkpoint_s: float
+    born_after: int
+    """The entry behind which the journal begins, if it goes on from a restored state; else 0."""
+    losses: Losses
+    is_clock_off: Callable[[], Awaitable[bool]]
+    """Do the others' clocks agree with each other and not with ours?"""
+    cancel_elsewhere: Callable[[str, Asked, str], Coroutine[None, None, None]]
+
+    @property
+    def is_sole(self) -> bool:
+        """Nobody else could be in office."""
+        return self.office.renew_s is None
+
+    def lost_since_ms(self) -> int | None:
+        """Since when there is no record, if some was lost and the journal has not heard of it."""
+        meta = self.store.meta
+        is_restored = self.born_after > 0 and meta.seq == self.born_after
+        return meta.time_ms if is_restored or self.losses.are_to_be_noted else None

@@ -86,8 +86,9 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
     roster = EtcdRoster(client, prefix)
     directory.consult(roster)
     losses: Losses = NoLosses() if member is None else _Recovered(member)
+    owner = enrolment.credentials.digest("backups")
     replica = _replica(
-        settings, clock, EtcdJournal(client, prefix), ElectedOffice(clock), peers, losses, own.api
+        settings, clock, EtcdJournal(client, prefix), ElectedOffice(clock), peers, losses, own.api, owner
     )
     hello = _no_founding(own.name) if member is None else member.condition
     server = PeerServer(own.peer, enrolment.server_context(), replica, hello)
@@ -97,6 +98,11 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
         replica.troubles = [lambda: member.problem]
 
     async def on_open() -> None:
+        if member is not None and member.condition().condition == "founding":
+            known = {each.name for each in await roster.members()}
+            for other in enrolment.others:
+                if other.name not in known:
+                    await roster.enlist(other)
         await roster.enlist(own)
         if member is not None:
             member.mark_founded()
@@ -104,7 +110,7 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
 
     replica.on_open = on_open
     membership = Membership(roster, None if member is None else client)
-    return Node(replica, Around(peers, directory.members, membership))
+    return Node(replica, Around(peers, directory.members, membership, directory.refresh))
 
 
 def _alone_on_etcd(settings: Settings, clock: Clock) -> Node:
@@ -131,6 +137,7 @@ def _replica(
     peers: Peers,
     losses: Losses | None = None,
     api: str = "",
+    owner: str = "",
 ) -> Replica:
     paths = Paths(settings.data.absolute())
     return Replica(
@@ -147,7 +154,7 @@ def _replica(
             metrics=Metrics(),
             retention=Retention.parse(settings.history_age, settings.history_each, settings.history_total),
             snapshot_interval_s=parse_duration(settings.snapshot_interval, field="snapshot_interval"),
-            backups=Backups(settings.backup, settings.backup_keep) if settings.backup else None,
+            backups=Backups(settings.backup, settings.backup_keep, owner=owner) if settings.backup else None,
             losses=losses or NoLosses(),
         ),
         api,

@@ -29,7 +29,7 @@ def a_state_of_thousands_of_schedules_comes_back(
     folder, made = real
     Backups(url).put(folder, made)
     data = tmp_path / "data"
-    done = tocsin("backup", "restore", url, "--data", str(data))
+    done = tocsin("restore", url, "--data", str(data))
     assert done.status == 0, done.err
     assert f"sequence {made.seq}" in done.out
     assert "may have happened" in done.err
@@ -116,7 +116,7 @@ def a_damaged_one_is_passed_over_and_told(tocsin: Command, url: str, source: Sou
         f"{A}/{bad.file}",
         lambda raw: hashlib.sha256(raw).digest() * (len(raw) // 32) + raw[: len(raw) % 32],
     )
-    done = tocsin("backup", "restore", url, "--data", str(tmp_path / "data"), "--json")
+    done = tocsin("restore", url, "--data", str(tmp_path / "data"), "--json")
     assert done.status == 0
     assert done.json["sequence"] == good.seq
     assert "passed over" in done.err

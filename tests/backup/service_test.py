@@ -29,13 +29,13 @@ def what_was_backed_up_comes_back_after_the_disk_was_lost(
         for number in range(NUMBER)
     )
     assert tocsin("import", "-", stdin=lines).status == 0
-    made = tocsin("backup", "now", "--json").json
+    made = tocsin("backup", "--json").json
     assert made["sequence"] == first.ask("GET", "/v1/status").json["snapshot_sequence"]
     first.create("after/the-backup")
     first.stop(signal.SIGKILL)
     shutil.rmtree(first.data)
 
-    done = tocsin("backup", "restore", url, "--data", str(tmp_path / "second" / "data"), "--json")
+    done = tocsin("restore", url, "--data", str(tmp_path / "second" / "data"), "--json")
     assert done.status == 0, done.err
     assert done.json["sequence"] == made["sequence"]
     second = start(tmp_path / "second" / "data", "--backup", url)
@@ -44,7 +44,7 @@ def what_was_backed_up_comes_back_after_the_disk_was_lost(
     assert status["incarnation"] != made["incarnation"]
     assert status["sequence"] > made["sequence"]
     # Backups of the new journal stand before those of the old one, which are still there.
-    again = Command(second.url)("backup", "now", "--json").json
+    again = Command(second.url)("backup", "--json").json
     found = Backups(url).list()
     assert (found[0].seq, found[0].incarnation) == (again["sequence"], status["incarnation"])
     assert made["incarnation"] in {each.incarnation for each in found}
@@ -62,14 +62,14 @@ def a_store_that_is_down_is_told_and_holds_up_nothing(
     url = mortal_weed.url("bucket/x")
     service = start(tmp_path / "data", "--backup", url)
     mortal_weed.kill()
-    refused = Command(service.url)("backup", "now")
+    refused = Command(service.url)("backup")
     assert refused.status == 1
     assert "cannot be reached" in refused.err
     assert SECRET not in refused.err
     service.create("launches/go-on", cron="@every 1s")
     eventually(lambda: service.ask("GET", "/v1/launches?state=succeeded").json["items"])
     mortal_weed.start()
-    assert Command(service.url)("backup", "now").status == 0
+    assert Command(service.url)("backup").status == 0
     assert Backups(url).newest_valid() is not None
     assert service.stop() == 0
     assert "Traceback" not in service.log.read_text()

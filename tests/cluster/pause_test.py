@@ -35,12 +35,23 @@ def a_leader_that_is_paused_for_a_second_or_five_does_no_harm(trial: Trial, what
     trial.spotless()
 
 
-@pytest.mark.parametrize("what", ["etcd", "both"])
-def a_leader_that_is_paused_for_half_a_minute_is_replaced_and_follows(trial: Trial, what: str) -> None:
+def a_leader_that_is_paused_for_half_a_minute_is_replaced_and_follows(trial: Trial) -> None:
+    """Meanwhile the journal is trimmed behind its back: it goes on with another one's snapshot."""
     term, leader = trial.term(), trial.begin()
-    _pause(leader, what, 30)
+    _pause(leader, "both", 30)
     trial.cluster.until_healthy()
     assert trial.term() > term
+    trial.spotless()
+
+
+def an_etcd_that_is_paused_for_half_a_minute_stops_no_launches(trial: Trial) -> None:
+    """The other two are a majority, and its replica can ask them."""
+    leader = trial.begin()
+    leader.signal_etcd(signal.SIGSTOP)
+    let_pass(15)
+    trial.load.go_on(30, patience_s=10)
+    let_pass(15)
+    leader.signal_etcd(signal.SIGCONT)
     trial.spotless()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cluster.checker import lateness_s
 from tests.cluster.probe import PER_SECOND, Probe
 from tests.cluster.trial import Trial
-from tests.cluster.waiting import boot_s
+from tests.cluster.waiting import boot_s, until
 
 _HAND_OVER_S = 0.5
 _QUICK = ("exec/skip/", "http/skip/", "http/relaunch/", "http/idempotent/", "exec/relaunch")
@@ -26,7 +26,8 @@ def a_rolling_restart_under_load_loses_doubles_and_delays_nothing(trial: Trial) 
     trial.load.go_on(150)
     usual_s = _latest_s(trial, began_s)
     began_s = boot_s()
-    for replica in list(trial.cluster):
+    for replica in trial.cluster:
+        until(lambda: 0.9 < time.time() % 1 < 0.97, "the last moment before launches are due", every_s=0.01)
         assert replica.stop() == 0
         replica.start()
         trial.cluster.until_healthy()

@@ -6,34 +6,19 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.member.town import House, a_town, until
+from tests.member.town import House, a_town, ids, keeps, remembers, until
 
 from tocsin.errors import JournalUnavailable, OfficeTaken
-
-KEY, VALUE = b"kept", b"what was acknowledged"
-
-
-async def _keeps(house: House) -> None:
-    await house.client().put(KEY, VALUE)
-
-
-async def _remembers(house: House) -> bool:
-    found = await house.client(alone=True).range(KEY)
-    return [one.value for one in found.kvs] == [VALUE]
-
-
-async def _ids(house: House) -> dict[str, int]:
-    return {peer.name: peer.id for peer in await house.client().members()}
 
 
 def three_empty_replicas_found_one_cluster(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_town(tmp_path) as town:
             houses = await town.founded()
-            assert set(await _ids(houses[0])) == {"a", "b", "c"}
-            await _keeps(houses[0])
+            assert set(await ids(houses[0])) == {"a", "b", "c"}
+            await keeps(houses[0])
             for house in houses:
-                assert await _remembers(house)
+                assert await remembers(house)
                 assert house.member is not None
                 assert house.member.condition().condition == "founded"
                 assert house.member.problem == ""
@@ -54,7 +39,7 @@ def nobody_founds_before_all_are_there(tmp_path: Path) -> None:
             await until(waits, "two of them to wait for the third")
             assert (a.pid(), b.pid()) == (None, None)
             await asyncio.gather(c.start(), *early)
-            assert len(await _ids(a)) == 3
+            assert len(await ids(a)) == 3
 
     asyncio.run(story())
 
@@ -63,13 +48,13 @@ def a_restarted_replica_goes_on_with_its_data(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_town(tmp_path) as town:
             a, b, _ = await town.founded()
-            before = await _ids(a)
+            before = await ids(a)
             await b.stop()
             assert b.pid() is None
-            await _keeps(a)
+            await keeps(a)
             await b.start()
-            assert await _remembers(b)
-            assert await _ids(a) == before
+            assert await remembers(b)
+            assert await ids(a) == before
 
     asyncio.run(story())
 
@@ -78,11 +63,11 @@ def the_whole_cluster_can_be_restarted(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_town(tmp_path) as town:
             houses = await town.founded()
-            await _keeps(houses[0])
+            await keeps(houses[0])
             for house in houses:
                 await house.stop()
             await asyncio.gather(*(house.start() for house in houses))
-            assert all([await _remembers(house) for house in houses])
+            assert all([await remembers(house) for house in houses])
 
     asyncio.run(story())
 
@@ -91,10 +76,10 @@ def a_killed_etcd_is_started_again(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_town(tmp_path) as town:
             a, b, _ = await town.founded()
-            await _keeps(a)
+            await keeps(a)
             before = b.pid()
             b.kill()
-            await until(lambda: _remembers(b), "the etcd of b to be back")
+            await until(lambda: remembers(b), "the etcd of b to be back")
             assert b.pid() not in (None, before)
 
     asyncio.run(story())
@@ -106,12 +91,12 @@ def an_etcd_that_outlived_its_tocsin_is_taken_over(tmp_path: Path) -> None:
             a, b, _ = await town.founded()
             before = b.pid()
             await b.leave_etcd_alone()
-            await _keeps(a)
+            await keeps(a)
             await b.start()
             assert b.pid() == before
-            assert await _remembers(b)
+            assert await remembers(b)
             b.kill()
-            await until(lambda: _remembers(b), "an adopted etcd to be minded like a child")
+            await until(lambda: remembers(b), "an adopted etcd to be minded like a child")
 
     asyncio.run(story())
 
@@ -149,13 +134,13 @@ def a_leader_that_stops_hands_over_first(tmp_path: Path) -> None:
             houses = await town.founded()
             client = houses[0].client(alone=True)
             status = await client.status(client.endpoints[0])
-            ids = await _ids(houses[0])
-            leader = next(house for house in houses if ids[house.name] == status.leader)
+            known = await ids(houses[0])
+            leader = next(house for house in houses if known[house.name] == status.leader)
             other = next(house for house in houses if house is not leader)
             client = other.client(alone=True)
             await leader.stop()
             status = await client.status(client.endpoints[0])
-            assert status.leader not in (0, ids[leader.name])
+            assert status.leader not in (0, known[leader.name])
 
     asyncio.run(story())
 
@@ -197,6 +182,6 @@ def a_stranger_gets_nowhere(tmp_path: Path) -> None:
             with pytest.raises(JournalUnavailable, match="TLS"):
                 await stranger.client().members()
             assert stranger.pid() is None
-            assert set(await _ids(a)) == {"a", "b", "c"}
+            assert set(await ids(a)) == {"a", "b", "c"}
 
     asyncio.run(story())

@@ -6,8 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.member.cluster_test import _ids, _keeps, _remembers
-from tests.member.town import a_town, until
+from tests.member.town import a_town, ids, keeps, remembers, until
 
 from tocsin.errors import AlreadyExists, ClusterError, InvalidInput, NotFound
 from tocsin.model.cluster import Member
@@ -17,12 +16,12 @@ def a_replica_that_lost_its_disk_comes_back_as_another_member(tmp_path: Path) ->
     async def story() -> None:
         async with a_town(tmp_path) as town:
             a, b, _ = await town.founded()
-            await _keeps(a)
-            before = await _ids(a)
+            await keeps(a)
+            before = await ids(a)
             await b.lose_disk()
             await b.start()
-            assert await _remembers(b)
-            after = await _ids(a)
+            assert await remembers(b)
+            after = await ids(a)
             assert set(after) == {"a", "b", "c"}
             assert (after["a"], after["c"]) == (before["a"], before["c"])
             assert after["b"] != before["b"]
@@ -34,7 +33,7 @@ def an_empty_replica_waits_while_there_is_no_majority(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_town(tmp_path) as town:
             a, b, c = await town.founded()
-            await _keeps(a)
+            await keeps(a)
             await c.die()
             await b.lose_disk()
             trying = asyncio.create_task(b.start())
@@ -46,7 +45,7 @@ def an_empty_replica_waits_while_there_is_no_majority(tmp_path: Path) -> None:
             assert b.pid() is None
             await c.start()
             await trying
-            assert await _remembers(b)
+            assert await remembers(b)
 
     asyncio.run(story())
 
@@ -55,7 +54,7 @@ def a_fourth_joins_when_it_may_and_stops_when_it_is_removed(tmp_path: Path) -> N
     async def story() -> None:
         async with a_town(tmp_path) as town:
             a, *_ = await town.founded()
-            await _keeps(a)
+            await keeps(a)
             (d,) = town.build("d")
             with pytest.raises(ClusterError, match="d is not a member") as refused:
                 await d.start()
@@ -64,8 +63,8 @@ def a_fourth_joins_when_it_may_and_stops_when_it_is_removed(tmp_path: Path) -> N
             membership = town.membership(a)
             await membership.add(Member("d", peer=d.address()))
             member = await d.start()
-            assert await _remembers(d)
-            assert set(await _ids(a)) == {"a", "b", "c", "d"}
+            assert await remembers(d)
+            assert set(await ids(a)) == {"a", "b", "c", "d"}
             await membership.remove("d")
             said = await asyncio.wait_for(member.lost(), 30)
             assert "d was removed from the cluster" in str(said)
@@ -73,7 +72,7 @@ def a_fourth_joins_when_it_may_and_stops_when_it_is_removed(tmp_path: Path) -> N
             await d.stop()
             with pytest.raises(ClusterError, match="d is not a member"):
                 await d.start()
-            assert set(await _ids(a)) == {"a", "b", "c"}
+            assert set(await ids(a)) == {"a", "b", "c"}
 
     asyncio.run(story())
 
@@ -82,7 +81,7 @@ def what_would_cost_the_majority_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_town(tmp_path) as town:
             a, _, c = await town.founded()
-            await _keeps(a)
+            await keeps(a)
             membership = town.membership(a)
             with pytest.raises(NotFound, match="no replica z"):
                 await membership.remove("z")
@@ -91,13 +90,13 @@ def what_would_cost_the_majority_is_refused(tmp_path: Path) -> None:
             with pytest.raises(InvalidInput, match="same ports"):
                 await membership.add(Member("d", peer=a.address()))
             await c.die()
-            await until(lambda: _remembers(a), "somebody to lead without c")
+            await until(lambda: remembers(a), "somebody to lead without c")
             with pytest.raises(ClusterError, match="only 1 answer"):
                 await membership.remove("b")
             with pytest.raises(ClusterError, match="only 2 of a, b, c answer"):
                 await membership.add(Member("d", peer="127.0.0.1:9000"))
             await membership.remove("c")
-            assert set(await _ids(a)) == {"a", "b"}
+            assert set(await ids(a)) == {"a", "b"}
 
     asyncio.run(story())
 
@@ -116,23 +115,23 @@ def a_survivor_recovers_and_the_others_join_it(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_town(tmp_path) as town:
             a, b, c = await town.founded()
-            await _keeps(a)
+            await keeps(a)
             await b.lose_disk()
             await c.lose_disk()
             await a.stop()
             empty = [asyncio.create_task(house.start()) for house in (b, c)]
             survivor = await a.start(recover=True)
-            assert await _remembers(a)
+            assert await remembers(a)
             assert survivor.recovered_ms is not None
             survivor.recovery_noted()
             await asyncio.gather(*empty)
-            assert set(await _ids(a)) == {"a", "b", "c"}
-            assert await _remembers(c)
+            assert set(await ids(a)) == {"a", "b", "c"}
+            assert await remembers(c)
             # The option is often left where it was: it must not strike the others off a second time.
             await a.stop()
             again = await a.start(recover=True)
             assert again.recovered_ms is None
-            assert set(await _ids(a)) == {"a", "b", "c"}
+            assert set(await ids(a)) == {"a", "b", "c"}
 
     asyncio.run(story())
 

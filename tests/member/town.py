@@ -166,6 +166,22 @@ async def a_town(folder: Path) -> AsyncIterator[Town]:
         await town.close()
 
 
+async def keeps(house: House) -> None:
+    """Something is acknowledged."""
+    await house.client().put(b"kept", b"what was acknowledged")
+
+
+async def remembers(house: House) -> bool:
+    """Does this one's own etcd know of it?"""
+    found = await house.client(alone=True).range(b"kept")
+    return [one.value for one in found.kvs] == [b"what was acknowledged"]
+
+
+async def ids(house: House) -> dict[str, int]:
+    """Of all members, by name."""
+    return {peer.name: peer.id for peer in await house.client().members()}
+
+
 async def until(condition: Callable[[], Awaitable[object]], what: str) -> None:
     """Ask until it is so. The pause between two questions only spares the processor."""
     never = asyncio.Event()
@@ -193,3 +209,11 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def imposter(folder: Path, otherwise: str) -> str:
+    """A program that passes for etcd until it is to do something."""
+    path = folder / "imposter"
+    path.write_text(f"#!/bin/sh\n{otherwise}\n")
+    path.chmod(0o755)
+    return str(path)

@@ -47,6 +47,7 @@ COMMANDS: list[c.Command] = [
     c.NoteTokenUse({"abc": 7}),
     c.RevokeToken("abc", "ann"),
     c.DeleteSchedule("billing/payroll", actor="ann"),
+    c.MakeCheckpoint("ann"),
 ]
 
 

@@ -7,7 +7,7 @@
 ``description``  what the API says about itself: ``/openapi.json`` and ``/docs``
 ``bodies``, ``query``, ``conditions``  what callers send, checked before anything is asked of the replica
 ``problems``     every error as problem details
-``service``      what the handlers are given
+``service``      what the handlers are given; ``around`` the other replicas
 
 The replica is authoritative; nothing is kept here between two requests. A command is answered when it is
 durable and applied, so what is read afterwards shows it. Refusals are ``tocsin.errors``, and become a status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from tocsin.model.cluster import Member
@@ -29,3 +29,5 @@ class Around(NamedTuple):
     """All that are enlisted, as last seen; this one need not be among them."""
     membership: Membership | None = None
     """None: there is no cluster that could grow."""
+    look_again: Callable[[], Awaitable[object]] | None = None
+    """Bring ``members`` up to date, after they were changed."""

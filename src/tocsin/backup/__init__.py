@@ -10,13 +10,13 @@
 
 A place holds one folder for each journal, named by its incarnation::
 
-    <url>/<incarnation>/state-<sequence>-<checksum>.db.zst    the state, compressed
-    <url>/<incarnation>/state-<sequence>.json                 its manifest
+    <url>/<incarnation>/state-<sequence>-<try>.db.zst    the state, compressed
+    <url>/<incarnation>/state-<sequence>.json            its manifest, which names that file
 
 The manifest is what counts. It is written last, after the data was read back and its checksum was the right one, and
-removed first: whatever is interrupted in between leaves no backup behind that is none. The data carries a part of its
-checksum in its name, so that two replicas that copy the same moment (their files differ, their content does not)
-never write into the same file.
+removed first: whatever is interrupted in between leaves no backup behind that is none. Every try has a file of its
+own: neither two replicas that copy the same moment (their files differ, their content does not) nor a try that was
+given up and comes back to life can spoil what another one wrote.
 
 Zstandard, level 3: a state shrinks to a fifth of its size at 350 MB/s a core; higher levels gain nothing on it.
 

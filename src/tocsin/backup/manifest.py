@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from datetime import UTC, datetime
 
 import msgspec
@@ -25,6 +26,8 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Of the file as it is, compressed."""
     version: str
     """Of the Tocsin that wrote it."""
+    owner: str = ""
+    """The cluster that wrote it: only the one with the same secret restores it without being asked."""
     format: int = FORMAT
 
     @property
@@ -58,8 +61,9 @@ def view_of(backup: BackupManifest) -> BackupView:
     )
 
 
-def data_name(snapshot: Manifest) -> str:
-    return f"state-{snapshot.seq:016d}-{snapshot.sha256[:12]}.db.zst"
+def new_data_name(seq: int) -> str:
+    """Another one each time: a try that was given up may still come back to life and write."""
+    return f"state-{seq:016d}-{secrets.token_hex(6)}.db.zst"
 
 
 def manifest_name(seq: int) -> str:
@@ -89,4 +93,4 @@ def decode(raw: bytes, incarnation: str, seq: int) -> BackupManifest | None:
         return None
     if found.format != FORMAT or (found.incarnation, found.seq) != (incarnation, seq):
         return None
-    return found if found.file == data_name(found.snapshot) else None
+    return found if found.file.endswith(".db.zst") and seq_of(found.file) == seq else None

@@ -12,7 +12,7 @@ import structlog
 
 from tocsin import __version__
 from tocsin.backup import copying, manifest, trouble
-from tocsin.backup.manifest import BackupManifest, data_name, manifest_name
+from tocsin.backup.manifest import BackupManifest, manifest_name, new_data_name
 from tocsin.backup.patience import Patience, Progress, Pulse
 from tocsin.backup.place import Place
 from tocsin.backup.shelf import Found, Journal, Shelf, Tell
@@ -40,7 +40,10 @@ class Backups:
         silence_max_s: float = SILENCE_MAX_S,
         field: str = "backup",
         tell: Tell | None = None,
+        owner: str = "",
     ) -> None:
+        """``owner``: the cluster whose backups are written, and restored without being asked. Empty: on one machine."""
+        self.owner = owner
         self.place = Place(url, field)
         if keep < 1:
             raise InvalidInput(
@@ -103,6 +106,7 @@ class Backups:
         *,
         seq: int | None = None,
         until_ms: int | None = None,
+        owner: str | None = None,
         progress: Progress | None = None,
     ) -> BackupManifest:
         """Bring the newest that proves whole, of that sequence number or not after that moment. What is damaged is
@@ -110,7 +114,9 @@ class Backups:
         wanted = [
             each
             for each in self.list()
-            if (seq is None or each.seq == seq) and (until_ms is None or each.time_ms <= until_ms)
+            if (seq is None or each.seq == seq)
+            and (until_ms is None or each.time_ms <= until_ms)
+            and (owner is None or each.owner == owner)
         ]
         for backup in wanted:
             try:
@@ -150,23 +156,23 @@ class Backups:
         if name in there.sizes:
             # What claims to be this backup and is not must not be taken for it once the data is there.
             shelf.remove([f"{home}/{name}"])
-        stored = self._copy(folder, wanted, shelf, pulse)
+        file = new_data_name(wanted.seq)
+        stored = self._copy(folder, wanted, shelf, f"{home}/{file}", pulse)
         backup = BackupManifest(
             snapshot=wanted,
-            file=data_name(wanted),
+            file=file,
             stored_size=stored.size,
             stored_sha256=stored.sha256,
             version=__version__,
+            owner=self.owner,
         )
         shelf.write(f"{home}/{name}", manifest.encode(backup))
         return backup
 
-    def _copy(self, folder: Path, wanted: Manifest, shelf: Shelf, pulse: Pulse) -> copying.Stored:
+    def _copy(self, folder: Path, wanted: Manifest, shelf: Shelf, path: str, pulse: Pulse) -> copying.Stored:
         """The data, read back: what nobody has read is no backup."""
-        home = shelf.home(wanted.incarnation)
-        path = f"{home}/{data_name(wanted)}"
         with _opened(folder, wanted) as source:
-            shelf.make(home)
+            shelf.make(shelf.home(wanted.incarnation))
             try:
                 stored = copying.upload(
                     source, shelf.files, path, wanted, pulse, is_folder=self.place.is_folder

@@ -1,7 +1,7 @@
-"""``backup now``, ``backup list``, ``backup verify`` and ``backup restore``.
+"""``backup``, ``backup list`` and ``backup verify``, and what ``restore`` does with a data directory.
 
-Only ``now`` asks the service. The others go to the place of the backups themselves: they are for the day on which there
-is no service.
+Only the first asks the service. The others go to the place of the backups themselves: they are for the day on
+which there is no service.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tocsin.cli.command import REFUSED, Command, Json, Url, ask, print_json, say
-from tocsin.cli.usage import Family
+from tocsin.cli.usage import ActingFamily
 
 if TYPE_CHECKING:
     from tocsin.backup.manifest import BackupManifest
@@ -33,19 +33,22 @@ Place = Annotated[
 ]
 
 app = typer.Typer(
-    help="Backups: make, list, verify, restore.",
-    cls=Family,
-    no_args_is_help=True,
+    cls=ActingFamily,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-@app.command(cls=Command)
-def now(url: Url = None, as_json: Json = False) -> None:
+@app.callback()
+def backup(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
     """Have the service make a backup now, and wait until it is there.
 
-    Example: tocsin backup now
+    It goes to the place that 'tocsin serve --backup URL' names, like every snapshot does by itself.
+
+    Example: tocsin backup
     """
+    if context.invoked_subcommand is not None:
+        return
     made = ask(url, lambda client: client.back_up(), timeout_s=_TIMEOUT_S)
     if as_json:
         print_json(made)
@@ -89,7 +92,7 @@ def verify(
     backups = _backups(place)
     found = backups.survey()[: 1 if newest else None]
     if not found:
-        raise NotFound(f"there is no backup at {backups}", hint="'tocsin backup now' makes one")
+        raise NotFound(f"there is no backup at {backups}", hint="'tocsin backup' makes one")
     told = []
     for each in found:
         told.append((each.manifest, each.problem or _problem(backups, each.manifest)))
@@ -101,26 +104,8 @@ def verify(
         raise typer.Exit(REFUSED)
 
 
-@app.command(cls=Command)
-def restore(
-    place: Place,
-    data: Annotated[
-        Path,
-        typer.Option(
-            "--data", envvar="TOCSIN_DATA", help="Data directory to restore into; empty, or to be made."
-        ),
-    ],
-    seq: Annotated[int | None, typer.Option("--seq", help="The one at this sequence number.")] = None,
-    at: Annotated[str, typer.Option("--at", metavar="TIME", help="The newest one up to this moment.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Put a backup into an empty data directory; the next 'tocsin serve' starts from it.
-
-    Takes the newest that is whole. What was launched since then is not known to it: such launches may have happened,
-    and under 'on_doubt: skip' they are not repeated.
-
-    Example: tocsin backup restore s3://my-bucket/tocsin --data ./tocsin-data
-    """
+def restore_backup(place: str, data: Path, seq: int | None, at: str, as_json: bool) -> None:
+    """Put a backup into an empty data directory; the next 'tocsin serve' starts from it."""
     from tocsin.backup.manifest import view_of
     from tocsin.cli.moments import parse_moment
     from tocsin.errors import InvalidInput

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import REFUSED, Command, Json, Url, ask, print_json, say, told
-from tocsin.cli.usage import Family
+from tocsin.cli.command import REFUSED, Command, Json, Url, ask, print_json, say
+from tocsin.cli.usage import ActingFamily
 
 if TYPE_CHECKING:
     from tocsin.model.cluster import ClusterView, ReplicaView
@@ -15,15 +15,8 @@ if TYPE_CHECKING:
 _DIGEST_SHOWN = 12
 
 
-class _Cluster(Family):
-    """Commands under a common name, which is a command itself."""
-
-    def invoke(self, ctx: Any) -> Any:
-        return told(ctx, super().invoke)
-
-
 app = typer.Typer(
-    cls=_Cluster,
+    cls=ActingFamily,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -64,9 +57,11 @@ def step_down(url: Url = None, as_json: Json = False) -> None:
     found = ask(url, lambda client: client.step_down())
     if as_json:
         print_json(found)
+    elif found.leader:
+        print(f"{found.leader} leads now")
     else:
-        print(f"{found.leader} leads" if found.leader else "the leader has resigned")
-        say("'tocsin cluster' shows who leads now")
+        print("the leader has resigned")
+        say("nobody leads yet: 'tocsin cluster' shows who does")
 
 
 @app.command(cls=Command)

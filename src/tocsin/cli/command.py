@@ -25,7 +25,8 @@ Url = Annotated[
     typer.Option(
         "--url",
         envvar="TOCSIN_URL",
-        help="Address of the service (TOCSIN_TOKEN, TOCSIN_CA beside it). [dim]http://127.0.0.1:8400[/dim]",
+        help="Address of the service, or of several replicas with , (TOCSIN_TOKEN, TOCSIN_CA beside it). "
+        "[dim]http://127.0.0.1:8400[/dim]",
     ),
 ]
 Id = Annotated[

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tocsin.cli.command import REFUSED, report, say
+from tocsin.cli.command import REFUSED, report, say, told
 from tocsin.cli.help import tidied
 from tocsin.errors import InvalidInput
 
@@ -25,6 +25,13 @@ class Family(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return tidied(super().get_params(ctx))
+
+
+class ActingFamily(Family):
+    """Commands under a common name, which is a command itself."""
+
+    def invoke(self, ctx: Any) -> Any:
+        return told(ctx, super().invoke)
 
 
 class Program(Family):

@@ -4,8 +4,8 @@
 - Durable before acknowledged: when ``append`` returns, the record survives a power cut.
 - ``append`` may raise ``Unknown``: the record may have landed, or may land later. ``settle`` finds out.
 - ``read`` yields records in order and then waits for more; a missing one raises ``Gap``.
-- The incarnation is written at the journal's birth. A state of another incarnation does not belong to it, except the one
-  that the journal was born to go on from.
+- The incarnation is written at the journal's birth. A state of another incarnation does not belong to it, except
+the one that the journal was born to go on from.
 """
 
 from __future__ import annotations

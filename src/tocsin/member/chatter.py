@@ -67,6 +67,8 @@ class Chatter:
 
     def _lately(self) -> str:
         size = self._size()
+        if size == 0:
+            return ""
         with self._path.open("rb") as file:
             file.seek(max(self._mark, size - _LOOK_BYTES))
             return file.read().decode(errors="replace")

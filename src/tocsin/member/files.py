@@ -5,6 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tocsin.errors import ClusterError
+
+
+def unwritable(path: Path, wrong: OSError) -> ClusterError:
+    why = (wrong.strerror or str(wrong)).lower()
+    return ClusterError(
+        f"{path} cannot be written: {why}", hint="make room, or choose another --data directory"
+    )
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Replace the file durably. Nobody but this user can read it, not even for a moment."""

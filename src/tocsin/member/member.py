@@ -41,7 +41,7 @@ class Enrolment:
         self.own = next(member for member in members if member.name == settings.replica_name())
         self.others = [member for member in members if member is not self.own]
         self.spelt = ",".join(f"{member.name}={member.peer}" for member in members)
-        self.folder = settings.data.absolute() / "member"
+        self.folder = settings.data.resolve() / "member"
         if not settings.cluster_secret:
             raise ClusterError(
                 "a cluster needs a secret that all its replicas share",

@@ -63,6 +63,7 @@ class Process:
         self._removed = removed
         self._chatter = Chatter(data.with_name("etcd.log"))
         self._running: _Running | None = None
+        self._signal = 0
         self._keeping: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
@@ -103,7 +104,10 @@ class Process:
                 if self._pause(failures):
                     await self._clock.wait(self._stopping, self._pause(failures))
                 said = await self._begin(said)
-            lasted_s = await self._outlive()
+            if self._running is None:
+                failures += 1
+                continue
+            lasted_s = await self._outlive(self._running)
             if self._chatter.mentions(_REMOVED):
                 self._removed()
                 return
@@ -144,11 +148,8 @@ class Process:
             )
         return _Running(child.pid, os.pidfd_open(child.pid), child, self._clock.elapsed_s())
 
-    async def _outlive(self) -> float:
+    async def _outlive(self, running: _Running) -> float:
         """Wait until it has ended. How long it ran."""
-        running = self._running
-        if running is None:
-            return 0.0
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.add_reader(running.handle, ended.set)
@@ -162,8 +163,7 @@ class Process:
 
     def _bury(self, running: _Running) -> float:
         os.close(running.handle)
-        if running.child is not None:
-            running.child.wait()
+        self._signal = max(0, -running.child.wait()) if running.child is not None else 0
         self._running = None
         return self._clock.elapsed_s() - running.since_s
 
@@ -179,9 +179,13 @@ class Process:
         with suppress(OSError):
             free = shutil.disk_usage(self._data.parent).free
             if free < _SCARCE_BYTES:
-                return f"the disk is full: {free >> 10} KiB are free at {self._data.parent}"
+                return (
+                    f"the disk is full: less than {_SCARCE_BYTES >> 20} MiB are free at {self._data.parent}"
+                )
+        if self._signal:
+            return f"it was killed by signal {self._signal}"
         with suppress(OSError):
-            return self._chatter.last_words() or "it was killed, or did not say why"
+            return self._chatter.last_words() or "it did not say why"
         return "unknown: its log cannot be read"
 
     async def _end(self) -> None:
@@ -211,7 +215,9 @@ def find(data: Path) -> tuple[int, list[str]] | None:
                 command = (
                     Path("/proc", name, "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
                 )
-                if option in command[1:]:
+                # The same path may be another folder there: in a container, say.
+                folder = Path("/proc", name, "root", *data.parent.parts[1:])
+                if option in command[1:] and folder.samefile(data.parent):
                     return int(name), command
     return None
 

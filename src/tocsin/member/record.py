@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from tocsin.errors import ClusterError, OfficeTaken
-from tocsin.member.files import write_whole
+from tocsin.member.files import unwritable, write_whole
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -120,6 +120,9 @@ class Memory:
             ) from None
 
     def _write(self, record: Record) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(self._file, msgspec.json.encode(record))
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self._file, msgspec.json.encode(record))
+        except OSError as wrong:
+            raise unwritable(self._file, wrong) from None
         self._record = record

@@ -1,8 +1,8 @@
 """The majority is lost for ever: the cluster goes on with one that survived (``--recover``).
 
 etcd strikes all others off and goes on from what this disk holds. What only the others knew is lost, and so may be the
-last entries before etcd was killed: they are on the disk, but nothing there says that they were agreed on. So a marker is
-left for the journal, which then tells since when launches are in doubt.
+last entries before etcd was killed: they are on the disk, but nothing there says that they were agreed on. So a marker
+is left for the journal, which then tells since when launches are in doubt.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ class _Change(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field=
 
 
 class TookOffice(_Change, frozen=True):
-    """A replica became leader. What fell due before this moment and was not started has been missed, unless somebody was
-    in office until a few seconds ago: then it is late."""
+    """A replica became leader. What fell due before this moment and was not started has been missed, unless
+    somebody was in office until a few seconds ago: then it is late."""
 
     term: int
     replica: str

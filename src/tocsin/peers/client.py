@@ -13,6 +13,7 @@ import aiohttp
 
 from tocsin.client.reach import unreached
 from tocsin.errors import NoLeader, TocsinError, Uncertain, Unreachable
+from tocsin.member.secret import certified_name
 from tocsin.model.cluster import Asked, Hello, Member, PeerStatus
 from tocsin.model.command import Command
 from tocsin.peers import messages
@@ -129,7 +130,7 @@ class PeerClient:
         return self._open().get(
             f"https://{self._member(replica).peer}/snapshots/{manifest.seq}/{manifest.sha256}",
             headers={"Range": f"bytes={first}-"},
-            server_hostname=_certified(replica),
+            server_hostname=certified_name(replica),
             timeout=timeout,
             allow_redirects=False,
         )
@@ -166,7 +167,7 @@ class PeerClient:
                 f"https://{member.peer}/{what}",
                 data=body,
                 headers={"Content-Type": MEDIA_TYPE},
-                server_hostname=_certified(member.name),
+                server_hostname=certified_name(member.name),
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
@@ -187,11 +188,6 @@ class PeerClient:
             )
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._session
-
-
-def _certified(name: str) -> str:
-    """The name that the certificate of a replica is made for: another one at its address is not taken for it."""
-    return f"{name}.tocsin.internal"
 
 
 async def bounded(response: aiohttp.ClientResponse) -> bytes:

@@ -6,12 +6,12 @@ On one machine there is nothing to follow: the only replica takes office at once
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import structlog
 
-from tocsin.errors import Deposed, JournalError, NoLeader
+from tocsin.errors import Deposed, Gap, JournalError, NoLeader
 from tocsin.model.command import Command
 from tocsin.replica.follower import Follower
 from tocsin.replica.leader import Leader
@@ -31,11 +31,13 @@ class Career:
         follower: Follower,
         make_leader: Callable[[], Leader],
         may_stand: Callable[[], bool],
+        leap: Callable[[Gap], Awaitable[None]],
     ) -> None:
         self._office = office
         self._follower = follower
         self._make_leader = make_leader
         self._may_stand = may_stand
+        self._leap = leap
         self._leader: Leader | None = None
         self._stopping = False
         self.role: Role = "follower"
@@ -73,7 +75,11 @@ class Career:
         while not self._stopping:
             if not is_sole:
                 self.ready.set()
-                await self._follower.follow(self._may_stand)
+                try:
+                    await self._follower.follow(self._may_stand)
+                except Gap as gap:
+                    await self._leap(gap)
+                    continue
                 if self._stopping:
                     break
             await self._lead(is_sole)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import structlog
 
 from tocsin.backup.store import Backups
 from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
+from tocsin.errors import Gap
 from tocsin.journal.contract import Journal
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.observe.metrics import Metrics
@@ -32,9 +34,12 @@ from tocsin.replica.recovery import remedy_of_divergence
 from tocsin.replica.rounds import Rounds
 from tocsin.replica.snapshotter import Snapshotter
 from tocsin.replica.surroundings import Losses, NoLosses, Surroundings
+from tocsin.state import snapshot
 from tocsin.state.snapshot import Manifest
 from tocsin.state.store import Store
 from tocsin.targets.contract import Target
+
+log = structlog.get_logger()
 
 
 class Paths(msgspec.Struct, frozen=True):
@@ -102,7 +107,9 @@ class Parts:
         self.afterlife = Afterlife(setup.targets, clock)
         self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
         self.rounds = Rounds(setup.peers, setup.journal, clock, status, remedy_of_divergence(paths.state))
-        self.career = Career(setup.office, self.follower, self._make_leader, lambda: self.rounds.may_stand)
+        self.career = Career(
+            setup.office, self.follower, self._make_leader, lambda: self.rounds.may_stand, self._leap
+        )
         self.housekeeper = Housekeeper(setup.targets, clock, setup.retention)
         self.backuper: Backuper | None = None
         if setup.backups is not None:
@@ -141,6 +148,26 @@ class Parts:
             await self.afterlife.cancel(asked, reason)
         else:
             await self._setup.peers.cancel(host, asked, reason)
+
+    async def _leap(self, gap: Gap) -> None:
+        """The journal was trimmed beyond what this replica has applied, while it was paused or cut off: somebody's
+        snapshot brings it over the gap."""
+        setup, store = self._setup, self._store
+        bounds = await setup.journal.bounds()
+        if bounds.first - 1 <= store.meta.seq:
+            raise gap
+        log.warning(
+            "too far behind for the journal, fetching a snapshot", at=store.meta.seq, begins=bounds.first
+        )
+        folder = setup.paths.snapshots
+        made = await setup.peers.fetch_snapshot(setup.journal.birth.incarnation, bounds.first - 1, folder)
+        if made is None:
+            raise gap
+        path = await asyncio.to_thread(snapshot.verify, folder, made)
+        await self._on_state(store.become, path)
+        setup.metrics.state_rebuilds.labels("snapshot").inc()
+        self.applier.applied.notice(store.meta.seq)
+        setup.office.observed(setup.clock.elapsed_s(), is_vacant=False)
 
     def _on_snapshot(self, made: Manifest) -> None:
         if self.backuper is not None and self.career.role == "leader":

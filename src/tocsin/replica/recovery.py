@@ -31,19 +31,30 @@ class Recovery:
     """The way back to a state."""
 
     def __init__(
-        self, journal: Journal, state: Path, snapshots: Path, metrics: Metrics, sources: Sequence[Source] = ()
+        self,
+        journal: Journal,
+        state: Path,
+        snapshots: Path,
+        metrics: Metrics,
+        sources: Sequence[Source] = (),
+        *,
+        may_go_back: bool = False,
     ) -> None:
+        """``may_go_back``: the journal is known to have lost its last entries, so that the state may be ahead of it."""
         self._journal = journal
         self._state = state
         self._snapshots = snapshots
         self._metrics = metrics
         self._sources = sources
+        self._may_go_back = may_go_back
 
     async def store(self) -> Store:
         """An open store. The journal may hold entries that it has yet to apply."""
         check_not_diverged(self._state)
         bounds = await self._journal.bounds()
         birth = self._journal.birth
+        if self._may_go_back:
+            await asyncio.to_thread(_put_back, self._state, bounds)
         found = await asyncio.to_thread(self._local, birth, bounds)
         if found is None and bounds.first != 1:
             found = await self._fetched()
@@ -149,6 +160,18 @@ def _usable(birth: Birth, bounds: Bounds, state: Path) -> Store | None:
         log.warning("the state file is too old for the journal and is rebuilt", seq=store.meta.seq)
         store.close()
         return None
+
+
+def _put_back(state: Path, bounds: Bounds) -> None:
+    """A state that has applied what the journal has lost is put aside: a snapshot takes its place."""
+    if not state.exists():
+        return
+    store = Store(state)
+    ahead = store.meta.seq > bounds.last
+    store.close()
+    if ahead:
+        log.warning("the state is ahead of what is left of the journal and goes back", ends=bounds.last)
+        _set_aside(state)
 
 
 def _belonging(store: Store, birth: Birth, bounds: Bounds) -> Store:

@@ -18,7 +18,8 @@ import structlog
 from tocsin import __version__
 from tocsin.backup.manifest import BackupManifest
 from tocsin.backup.patience import in_thread
-from tocsin.errors import Gap, NoLeader, NotFound, Refused, Uncertain, Unreachable
+from tocsin.backup.store import Backups
+from tocsin.errors import Gap, NoLeader, NotFound, Refused, StateDamaged, TocsinError, Uncertain, Unreachable
 from tocsin.journal import codec
 from tocsin.journal.contract import Birth, Bounds, Origin
 from tocsin.model.cluster import Asked, PeerStatus
@@ -109,8 +110,10 @@ class Replica:
             setup.paths.snapshots,
             setup.metrics,
             [self._from_peers, self._from_backup],
+            may_go_back=setup.losses.are_to_be_noted,
         )
         self._store = await recovery.store()
+        await asyncio.to_thread(shutil.rmtree, setup.paths.restore, ignore_errors=True)
         parts = Parts(setup, self._store, self._on_state, self.status)
         await catch_up(setup.journal, parts.applier, self._store, self._on_state)
         setup.office.observed(self.clock.elapsed_s(), is_vacant=not self._store.meta.leader)
@@ -163,7 +166,13 @@ class Replica:
         """There is no journal yet: what does it go on from? A snapshot that somebody has put here, or the newest
         backup."""
         paths = self._setup.paths
-        for manifest in snapshot.manifests(paths.restore):
+        restored = snapshot.manifests(paths.restore)
+        if paths.restore.exists() and not restored:
+            raise StateDamaged(
+                f"{paths.restore} holds a backup that was not restored to its end",
+                hint="restore it once more, or remove that folder to begin with nothing",
+            )
+        for manifest in restored:
             await asyncio.to_thread(snapshot.verify, paths.restore, manifest)
             paths.snapshots.mkdir(parents=True, exist_ok=True)
             for path in paths.restore.iterdir():
@@ -173,12 +182,26 @@ class Replica:
         backups = self._setup.backups
         if backups is None or paths.state.exists():
             return Origin()
+        if not backups.owner:
+            await self._tell_of_backups(backups)
+            return Origin()
         try:
-            found = await in_thread(lambda: backups.fetch_newest(paths.snapshots))
+            found = await in_thread(lambda: backups.fetch_newest(paths.snapshots, owner=backups.owner))
         except NotFound:
             return Origin()
         log.warning("there is no journal: going on from the newest backup", seq=found.seq, place=str(backups))
         return Origin(found.seq, found.incarnation)
+
+    async def _tell_of_backups(self, backups: Backups) -> None:
+        """Whose they are cannot be known: another service, given the same place, must not launch what is in them."""
+        with contextlib.suppress(TocsinError):
+            if await in_thread(backups.list):
+                log.warning(
+                    "there are backups, and this service begins with nothing",
+                    place=str(backups),
+                    remedy=f"to go on from them: stop it, empty {self._setup.paths.data}, and "
+                    f"'tocsin restore {backups} --data {self._setup.paths.data}'",
+                )
 
     async def _from_peers(self, birth: Birth, bounds: Bounds) -> Manifest | None:
         peers, folder = self._setup.peers, self._setup.paths.snapshots

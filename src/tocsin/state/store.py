@@ -76,6 +76,15 @@ class Store:
                 self.db.execute("ROLLBACK")
             raise
 
+    def become(self, path: Path) -> None:
+        """Take over the content of another state file, all of it or nothing of it. Who reads goes on reading."""
+        source = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            source.backup(self.db)
+        finally:
+            source.close()
+        self.meta = load_meta(self.db)
+
     def close(self) -> None:
         self.db.close()
 

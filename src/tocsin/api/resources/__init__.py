@@ -8,6 +8,7 @@
 ``launches``    list, read, cancel; ``output`` what they printed
 ``bulk``, ``transfer``  many schedules at once, a line each
 ``events``      what happens, as it happens; ``streams`` who is listening
+``cluster``     the replicas: look, step down, add, remove; ``replicas`` what they say of themselves, side by side
 ``tokens``      list, make, revoke
 ``status``      for people, for probes, for Prometheus; ``health`` what somebody should look at
 """

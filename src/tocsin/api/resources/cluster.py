@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 from litestar import Request, get, post
@@ -15,6 +17,8 @@ from tocsin.errors import InvalidInput, NoLeader, Refused
 from tocsin.member.address import parse_member
 from tocsin.model.cluster import ClusterView, Member
 from tocsin.model.request import AddReplicaRequest, RemoveReplicaRequest
+
+SUCCESSION_S = 3.0
 
 
 @get(
@@ -38,7 +42,7 @@ async def get_cluster(service: Given) -> ClusterView:
         "Have the leader step down",
         body=bodies.NoBody,
         body_is_optional=True,
-        answers={200: ("The cluster at this moment: another one may not be in office yet.", ClusterView)},
+        answers={200: ("The cluster, in most cases with another leader.", ClusterView)},
         refusals={409: "There is no other replica that could lead."},
     ),
 )
@@ -52,6 +56,7 @@ async def step_down(request: Request[Any, Any, Any], service: Given) -> ClusterV
     if not seen.leader:
         raise NoLeader("nobody is in office", hint="try again in a moment")
     await service.replica.step_down()
+    await _succeeded(service, seen.term)
     return await _seen(service)
 
 
@@ -81,7 +86,7 @@ async def add_replica(request: Request[Any, Any, Any], service: Given) -> Cluste
             f"there is a replica {wish.name!r} already", hint="remove it first, or choose another name"
         )
     await membership.add(wanted)
-    return await _seen(service)
+    return await _changed(service)
 
 
 @post(
@@ -113,7 +118,7 @@ async def remove_replica(request: Request[Any, Any, Any], service: Given) -> Clu
     if wish.name == service.replica.status().leader:
         raise Refused(f"{wish.name!r} leads", hint="have it step down first: tocsin cluster step-down")
     await membership.remove(wish.name)
-    return await _seen(service)
+    return await _changed(service)
 
 
 HANDLERS = (get_cluster, step_down, add_replica, remove_replica)
@@ -136,6 +141,21 @@ def _membership(service: Service) -> Membership:
             hint="several replicas are started with: tocsin serve --cluster a=HOST:PORT,b=HOST:PORT,c=HOST:PORT",
         )
     return membership
+
+
+async def _succeeded(service: Service, term: int) -> None:
+    """Wait until somebody has taken office after that term, but not for long."""
+    replica = service.replica
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SUCCESSION_S):
+            while replica.meta.term <= term and not replica.applied.is_over:
+                await replica.applied.wait_beyond(replica.meta.seq)
+
+
+async def _changed(service: Service) -> ClusterView:
+    if service.around.look_again is not None:
+        await service.around.look_again()
+    return await _seen(service)
 
 
 async def _seen(service: Service) -> ClusterView:

@@ -13,7 +13,7 @@ from litestar.params import FromPath, QueryParameter
 from tocsin.api import bodies, query
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks, require_reach
-from tocsin.api.resources.output import beyond
+from tocsin.api.resources.output import beyond, wherever
 from tocsin.api.service import Given, moment_of
 from tocsin.errors import InvalidInput, NotFound
 from tocsin.model.answer import LaunchDetail, LaunchPage, OutputView
@@ -103,7 +103,7 @@ async def get_output(
     launch = await service.replica.read(views.launch, name)
     kind = await service.replica.read(views.target_kind, name)
     number = attempt or max(1, launch.attempt)
-    found = await service.replica.output(kind, name, number)
+    found = await wherever(service, kind, name, number, launch.replica)
     if found is None:
         raise NotFound(f"there is no output of attempt {number} of {name!r}", hint=_why_no_output(kind))
     position = len(found.head) + found.dropped + len(found.tail)

@@ -1,10 +1,42 @@
-"""What an attempt printed, from a byte on: for whoever reads it again and again while it runs."""
+"""What an attempt printed: on whichever replica that was, and from a byte on for whoever reads it while it runs."""
 
 from __future__ import annotations
 
+import asyncio
+
+from tocsin.api.service import Service
+from tocsin.errors import NoLeader, Unreachable
 from tocsin.targets.contract import Output
 
 _LETTER_BYTES_MAX = 4
+
+
+async def wherever(service: Service, kind: str, name: str, attempt: int, replica: str) -> Output | None:
+    """The output of an attempt. It lies where the attempt was made: ``replica`` made the last one, a former one may
+    have been made by any of them."""
+    found = await service.replica.output_here(kind, name, attempt)
+    names = {replica, *(member.name for member in service.around.members())} - {"", service.replica.name}
+    if found is not None or not names:
+        return found
+    answers = await asyncio.gather(*(_of(service, other, kind, name, attempt) for other in sorted(names)))
+    found = next((answer for answer in answers if isinstance(answer, Output)), None)
+    silent = [other for other, answer in zip(sorted(names), answers, strict=True) if answer == _SILENT]
+    if found is None and kind == "exec" and replica in silent:
+        raise Unreachable(
+            f"{replica} made this attempt and has its output, and does not answer",
+            hint="try again when it is up",
+        )
+    return found
+
+
+_SILENT = "silent"
+
+
+async def _of(service: Service, other: str, kind: str, name: str, attempt: int) -> Output | str | None:
+    try:
+        return await service.around.peers.output(other, kind, name, attempt)
+    except (Unreachable, NoLeader):
+        return _SILENT
 
 
 def beyond(found: Output, after: int) -> tuple[Output, int]:

@@ -59,7 +59,11 @@ def _leader(own: PeerStatus, known: Mapping[str, PeerStatus | None]) -> str:
 def _replica(member: Member, status: PeerStatus | None, sequence: int, asked: Asked) -> ReplicaView:
     if status is None:
         return ReplicaView(
-            name=member.name, role="unreachable", peer=member.peer, api=member.api, problem="it does not answer"
+            name=member.name,
+            role="unreachable",
+            peer=member.peer,
+            api=member.api,
+            problem="it does not answer",
         )
     newest = status.snapshots[0] if status.snapshots else None
     return ReplicaView(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,20 +37,40 @@ def versions(
 
 
 def restore(
-    id: Id,
+    what: Annotated[
+        str, typer.Argument(metavar="ID|URL", help="A schedule; or, with --data, the place of the backups.")
+    ],
     version: Annotated[
         int | None,
         typer.Option("--version", metavar="N", min=1, help="By default the last one of what was removed."),
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Data directory for a backup; empty, or to be made.")
+    ] = None,
+    seq: Annotated[int | None, typer.Option("--seq", help="The backup at this sequence number.")] = None,
+    at: Annotated[
+        str, typer.Option("--at", metavar="TIME", help="The newest backup up to this moment.")
+    ] = "",
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Bring back a schedule that was removed, or a former version of one. 'tocsin versions ID' lists them.
+    """Bring back a schedule that was removed or a former version of one; or, with --data, a whole backup.
 
-    It goes on with the next occurrence after now.
+    A schedule goes on with the next occurrence after now; 'tocsin versions ID' lists its versions.
+
+    A backup is put into an empty data directory, and the next 'tocsin serve' starts from it: the newest that is whole,
+    unless --seq or --at say otherwise. What was launched since it was made is not known to it: such launches may have
+    happened, and under 'on_doubt: skip' they are not repeated.
 
     Example: tocsin restore billing/payroll --version 3
+    Example: tocsin restore s3://my-bucket/tocsin --data ./tocsin-data
     """
+    if data is not None:
+        from tocsin.cli.backup import restore_backup
+
+        restore_backup(what, data, seq, at, as_json)
+        return
+    id = what
     try:
         view = ask(url, lambda client: client.restore(id, version))
     except AlreadyExists as there:

@@ -35,6 +35,7 @@ from tocsin.journal.etcd.failures import UNAVAILABLE, Lost, NotSent, Said
 
 _STREAM_WINDOW = 8 << 20
 _CONNECTION_WINDOW = 1 << 30
+_FRAME = 1 << 20
 _MESSAGE_BYTES_MAX = 1 << 30
 _OK = 0
 
@@ -118,9 +119,10 @@ class Channel(asyncio.Protocol):
             initial_values={
                 SettingCodes.ENABLE_PUSH: 0,
                 SettingCodes.INITIAL_WINDOW_SIZE: _STREAM_WINDOW,
-                SettingCodes.MAX_FRAME_SIZE: 1 << 20,
+                SettingCodes.MAX_FRAME_SIZE: _FRAME,
             },
         )
+        self._h2.max_inbound_frame_size = _FRAME
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(_CONNECTION_WINDOW)
         self._flush()

@@ -149,27 +149,35 @@ class EtcdClient:
     async def _call(
         self, path: str, body: bytes, *, repeatable: bool = True, deadline_s: float | None = None
     ) -> bytes:
-        """At the first server that answers."""
-        complaints: list[str] = []
+        """At the first server that answers. After an election it is worth asking once more."""
+        complaints = await self._tour(path, body, repeatable, deadline_s)
+        if isinstance(complaints, bytes):
+            return complaints
+        if repeatable and any(isinstance(complaint, Said) for complaint in complaints):
+            complaints = await self._tour(path, body, repeatable, deadline_s)
+            if isinstance(complaints, bytes):
+                return complaints
+        what = "etcd does not answer: " + "; ".join(complaint.message for complaint in complaints)
+        raise JournalUnavailable(what) if repeatable else NotSent(what)
+
+    async def _tour(
+        self, path: str, body: bytes, repeatable: bool, deadline_s: float | None
+    ) -> bytes | list[NotSent | Lost | Said]:
+        """The answer, or what each of the servers had to say."""
+        complaints: list[NotSent | Lost | Said] = []
         for endpoint in self._endpoints.in_order():
             try:
                 answer = await self._ask(endpoint, path, body, deadline_s, expires=not repeatable)
                 self._endpoints.answered(endpoint)
                 return answer
-            except (NotSent, Lost) as wrong:
-                complaints.append(wrong.message)
+            except (NotSent, Lost, Said) as wrong:
+                if isinstance(wrong, Said) and not wrong.is_passing:
+                    raise
                 await self._endpoints.failed(endpoint, wrong.message)
-                if isinstance(wrong, Lost) and not repeatable:
+                if not (repeatable or wrong.is_certain):
                     raise
-            except Said as said:
-                if not said.is_passing:
-                    raise
-                complaints.append(f"{endpoint}: {said.reason}")
-                await self._endpoints.failed(endpoint, said.reason)
-                if not repeatable and not said.is_certain:
-                    raise
-        what = "etcd does not answer: " + "; ".join(complaints)
-        raise JournalUnavailable(what) if repeatable else NotSent(what)
+                complaints.append(wrong)
+        return complaints
 
     async def _ask(
         self,

@@ -19,9 +19,13 @@ _CERTAIN = frozenset(
 class NotSent(JournalUnavailable):
     """Nothing that etcd could act on has left this machine."""
 
+    is_certain = True
+
 
 class Lost(JournalUnavailable):
     """The request went out and no answer came: it may have been carried out, or may be later."""
+
+    is_certain = False
 
 
 class Said(JournalUnavailable):

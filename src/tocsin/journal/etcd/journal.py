@@ -47,6 +47,7 @@ class EtcdJournal:
         self._birth_key = base + b"/birth"
         self._head_key = base + b"/head"
         self._entries = base + b"/entry/"
+        self._behind_head = self._head_key + b"\0"
         self._end = base + b"/entry0"  # "0" follows "/"
         self._space = Space(client)
         self._birth = Birth("")
@@ -103,9 +104,11 @@ class EtcdJournal:
         await self._space.reclaim(revision)
 
     async def bounds(self) -> Bounds:
-        first, head = await self._ask(m.range_of(self._key(0), self._end, limit=1, keys_only=True))
-        last = _head(head)
-        return Bounds(self._seq(first.kvs[0].key) if first.kvs else last + 1, last)
+        found = await self._client.range(self._key(0), self._behind_head, limit=1)
+        if found.kvs and found.kvs[0].key != self._head_key:
+            return Bounds(self._seq(found.kvs[0].key), _head(await self._client.range(self._head_key)))
+        last = _head(found)
+        return Bounds(last + 1, last)
 
     async def close(self) -> None:
         await self._client.close()
@@ -155,22 +158,19 @@ class EtcdJournal:
 
     # Reading
 
-    async def _ask(self, request: bytes) -> tuple[m.Ranged, m.Ranged]:
-        """A range and the head, at the same moment."""
-        parts = [m.do_range(request), m.do_range(m.range_of(self._head_key))]
-        found = await self._client.transact([], parts, [], repeatable=True)
-        first, head = (part._replace(revision=found.revision) for part in found.ranges)
-        return first, head
-
     async def _page(self, after: int, limit: int) -> _Page:
-        """The records behind ``after`` that are there now. Raises Gap if the first of them is not the next one."""
-        found, head = await self._ask(m.range_of(self._key(after + 1), self._end, limit=limit))
-        records = [_record(self._seq(kv.key), kv.value) for kv in found.kvs]
+        """The records behind ``after`` that are there now, and the head if it is reached.
+
+        In one range, for the head's key follows those of the entries. A transaction would do as well, but a full etcd may
+        refuse even one that only reads. Raises Gap if the first record is not the next one.
+        """
+        found = await self._client.range(self._key(after + 1), self._behind_head, limit=limit + 1)
+        records = [_record(self._seq(kv.key), kv.value) for kv in found.kvs if kv.key != self._head_key]
         for expected, record in enumerate(records, after + 1):
             if record.seq != expected:
                 raise Gap(f"journal entry {expected} is missing, the next one is {record.seq}")
-        if not records and _head(head) > after:
-            raise Gap(f"journal entries up to {_head(head)} are no longer kept, {after + 1} was asked for")
+        if not records and (head := _head(found)) > after:
+            raise Gap(f"journal entries up to {head} are no longer kept, {after + 1} was asked for")
         return _Page(records, found.revision)
 
     async def _tail(self, after: int, revision: int) -> AsyncGenerator[Record, None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tocsin.model import change as c
 from tocsin.state.apply.context import Context
 
-
 BRIEF_MS = 6_000
 """A change of leaders that takes no longer than this is no absence."""
 

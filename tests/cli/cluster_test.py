@@ -1,0 +1,89 @@
+"""``tocsin cluster`` and what is below it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tocsin.cli.cluster import _complaints
+from tocsin.model.cluster import ClusterView, ReplicaView
+
+_TITLES = ["NAME", "ROLE", "TERM", "SEQUENCE", "LAG", "SNAPSHOT", "DIGEST", "CLOCK", "PROBLEM"]
+
+
+def the_replicas_are_a_table(tocsin):
+    done = tocsin("cluster")
+    assert done.status == 0, done
+    title, row = done.out.splitlines()
+    assert title.split() == _TITLES
+    assert row.split()[1] == "leader"
+
+
+def for_programs_it_is_what_the_api_says(tocsin):
+    found = tocsin("cluster", "--json").json
+    assert found["leader"] == found["replicas"][0]["name"] == tocsin("status", "--json").json["replica"]
+
+
+@pytest.mark.parametrize("words", [("step-down",), ("add", "d=10.0.0.4:8410"), ("remove", "d")])
+def one_replica_alone_refuses_what_needs_several(tocsin, words):
+    done = tocsin("cluster", *words)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("tocsin: there is no")
+
+
+def an_address_that_is_none_is_refused_before_anybody_is_asked(alone):
+    for given in ("d", "d=", "D=h", "d=h:0", "=h:1"):
+        done = alone("cluster", "add", given)
+        assert done.status == 1, given
+        assert "allowed" in done.err
+
+
+def nobody_there_is_told_like_everywhere(alone):
+    done = alone("cluster")
+    assert (done.status, done.out) == (3, "")
+    assert "tocsin serve" in done.err
+    assert alone("cluster", "--json").err.startswith('{"type"')
+
+
+def a_secret_is_made_without_a_service_and_never_twice(alone):
+    first, second = alone("cluster", "secret"), alone("cluster", "secret", "--json")
+    assert first.status == second.status == 0
+    assert len(first.out.strip()) >= 43
+    assert first.out.strip() != second.json["secret"]
+
+
+def the_help_says_what_the_columns_and_the_exit_status_mean(alone):
+    told = " ".join(alone("cluster", "--help").out.split())
+    for word in ("LAG", "DIGEST", "exit status is 1", "step-down", "secret"):
+        assert word in told
+
+
+def _view(**more) -> ClusterView:
+    replicas = [
+        ReplicaView(name="a", role="leader", peer="", api=""),
+        ReplicaView(name="b", role="follower", peer="", api=""),
+        ReplicaView(name="c", role="unreachable", peer="", api=""),
+    ]
+    fields = {
+        "answered_by": "b",
+        "leader": "a",
+        "term": 1,
+        "sequence": 1,
+        "incarnation": "i",
+        "majority": 2,
+        "reachable": 2,
+        "digests_agree": True,
+        "replicas": replicas,
+    }
+    return ClusterView(**{**fields, **more})
+
+
+def what_somebody_must_look_at_is_said():
+    assert _complaints(_view()) == []
+    for wrong, word in (
+        ({"reachable": 1}, "only 1 of 3"),
+        ({"leader": ""}, "nobody leads"),
+        ({"leader": "c"}, "c led last"),
+        ({"digests_agree": False}, "different states"),
+    ):
+        (complaint,) = _complaints(_view(**wrong))
+        assert word in complaint

@@ -1,0 +1,97 @@
+"""Which etcd is used, how it is called, and what is made of what it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.member.town import imposter
+
+from tocsin.errors import ClusterError
+from tocsin.member import chatter
+from tocsin.member.chatter import Chatter
+from tocsin.member.program import Program, find_program, listening_host
+from tocsin.member.secret import Credentials
+from tocsin.model.cluster import Member
+
+
+def _saying(folder: Path, text: str) -> str:
+    return imposter(folder, f"echo '{text}'")
+
+
+def a_missing_etcd_says_how_to_get_it() -> None:
+    with pytest.raises(ClusterError, match="no program 'no-such-etcd'") as refused:
+        find_program("no-such-etcd")
+    assert "apt-get install etcd-server" in refused.value.hint
+
+
+@pytest.mark.parametrize("version", ["3.5.0", "3.5.1", "3.5.2"])
+def versions_that_damage_data_are_refused(tmp_path: Path, version: str) -> None:
+    with pytest.raises(ClusterError, match="can damage its data") as refused:
+        find_program(_saying(tmp_path, f"etcd Version: {version}"))
+    assert "3.5.3" in refused.value.hint
+
+
+@pytest.mark.parametrize("version", ["3.3.27", "2.3.8"])
+def old_versions_are_refused(tmp_path: Path, version: str) -> None:
+    with pytest.raises(ClusterError, match="too old"):
+        find_program(_saying(tmp_path, f"etcd Version: {version}"))
+
+
+@pytest.mark.parametrize("version", ["3.4.0", "3.5.3", "3.6.1", "3.10.0"])
+def all_others_are_fine(tmp_path: Path, version: str) -> None:
+    found = find_program(_saying(tmp_path, f"etcd Version: {version}"))
+    assert ".".join(map(str, found.version)) == version
+
+
+def another_program_is_not_taken_for_etcd(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="is not etcd"):
+        find_program(_saying(tmp_path, "hello"))
+
+
+def options_are_given_only_where_they_are_known(tmp_path: Path) -> None:
+    member = Member("a", peer="127.0.0.1:8410")
+    credentials = Credentials(b"s" * 32, member, tmp_path)
+    new = Program("etcd", (3, 7, 0), "  --peer-skip-client-san-verification 'false'\n")
+    command = new.command(member, credentials, tmp_path / "etcd")
+    assert "--peer-skip-client-san-verification=true" in command
+    assert not [option for option in command if option.startswith(("--experimental", "--logger"))]
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("127.0.0.1:8410", "127.0.0.1"),
+        ("localhost:8410", "127.0.0.1"),
+        ("203.0.113.9:8410", "0.0.0.0"),
+        ("no-such-host.invalid:8410", "0.0.0.0"),
+        ("[2001:db8::9]:8410", "::"),
+    ],
+)
+def it_listens_where_this_machine_can(address: str, host: str) -> None:
+    assert listening_host(Member("a", peer=address)) == host
+
+
+def the_gravest_of_the_last_words_counts(tmp_path: Path) -> None:
+    said = Chatter(tmp_path / "etcd.log")
+    with said.open() as file:
+        file.write(b'{"level":"fatal","msg":"failed to purge","error":"no space left on device"}\n')
+        file.write(b'{"level":"info","msg":"closing"}\n')
+    assert said.last_words() == "failed to purge: no space left on device"
+    with said.open() as file:
+        file.write(b"error verifying flags\n")
+    assert said.last_words() == "error verifying flags"
+    assert not said.mentions("no space")
+
+
+def a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chatter, "_BYTES_MAX", 1000)
+    said = Chatter(tmp_path / "etcd.log")
+    with said.open() as file:
+        for _ in range(100):
+            file.write(b"x" * 99 + b"\n")
+            file.flush()
+            said.rotate()
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) <= 1100

@@ -5,13 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup lint types imports bench clean
+.PHONY: help run cluster test setup lint types imports bench clean
 
 help:  ## What there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 run: $(VENV)/.run  ## Start the service here with a few example schedules
 	@$(BIN)/tocsin serve --data tocsin-data --example
+
+cluster: $(VENV)/.run  ## Start three replicas here, and kill the one that leads
+	@$(BIN)/python deploy/local_cluster.py --example $(WITH)
 
 test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tests
 	$(BIN)/python -m pytest

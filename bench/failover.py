@@ -71,11 +71,12 @@ def table(results: dict[str, list[float]]) -> str:
 
 
 def document(results: dict[str, list[float]], trials: int) -> str:
+    machine = f"{os.cpu_count()} processors, Python {platform.python_version()}, {_etcd_version()}"
     return f"""# Fail-over time
 
 From the fault to the next launch, as a receiver sees it: three replicas, each with its own etcd, on one machine
-({os.cpu_count()} processors, Python {platform.python_version()}, {_etcd_version()}). About {PER_SECOND} launches a
-second are under way, spread evenly, so a figure is right to about {1 / PER_SECOND:.2f} s.
+({machine}). About {PER_SECOND} launches a second are under way, spread
+evenly, so a figure is right to about {1 / PER_SECOND:.2f} s.
 
 {table(results)}
 

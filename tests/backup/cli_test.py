@@ -126,14 +126,14 @@ def one_can_be_chosen(tocsin: Command, source: Source, tmp_path: Path) -> None:
     place, data = str(tmp_path / "backups"), str(tmp_path / "data")
     for seq in (10, 20, 30):
         source.put(Backups(place), seq)
-    assert tocsin("backup", "restore", place, "--data", data, "--seq", "10", "--json").json["sequence"] == 10
-    by_time = tocsin("backup", "restore", place, "--data", data, "--at", "1970-01-01T00:00:25Z", "--json")
+    assert tocsin("restore", place, "--data", data, "--seq", "10", "--json").json["sequence"] == 10
+    by_time = tocsin("restore", place, "--data", data, "--at", "1970-01-01T00:00:25Z", "--json")
     assert by_time.json["sequence"] == 20
     assert [each.seq for each in snapshot.manifests(Path(data) / "restore")] == [20]
-    both = tocsin("backup", "restore", place, "--data", data, "--seq", "10", "--at", "now")
+    both = tocsin("restore", place, "--data", data, "--seq", "10", "--at", "now")
     assert both.status == 1
     assert "--seq" in both.err
-    none = tocsin("backup", "restore", place, "--data", data, "--seq", "11")
+    none = tocsin("restore", place, "--data", data, "--seq", "11")
     assert none.status == 1
     assert "no such backup" in none.err
 
@@ -143,12 +143,12 @@ def a_directory_that_holds_something_is_left_alone(tocsin: Command, source: Sour
     source.put(Backups(place), 1)
     data.mkdir()
     (data / "journal.db").write_text("precious")
-    done = tocsin("backup", "restore", place, "--data", str(data))
+    done = tocsin("restore", place, "--data", str(data))
     assert done.status == 1
     assert "is not empty: journal.db" in done.err
     assert (data / "journal.db").read_text() == "precious"
     assert not (data / "restore").exists()
-    file = tocsin("backup", "restore", place, "--data", str(data / "journal.db"))
+    file = tocsin("restore", place, "--data", str(data / "journal.db"))
     assert (file.status, "not a directory" in file.err) == (1, True)
 
 
@@ -157,23 +157,22 @@ def a_directory_in_use_is_left_alone(tocsin: Command, source: Source, tmp_path: 
     source.put(Backups(place), 1)
     lock = DataLock(data / "office.lock")
     lock.take()
-    done = tocsin("backup", "restore", place, "--data", str(data))
+    done = tocsin("restore", place, "--data", str(data))
     lock.leave()
     assert done.status == 1
     assert "is using" in done.err
     assert not (data / "restore").exists()
 
 
-@pytest.mark.parametrize("words", [("list",), ("verify",), ("restore", "--data", "unused")])
+@pytest.mark.parametrize("words", [("backup", "list"), ("backup", "verify"), ("restore",)])
 def trouble_is_a_sentence(tocsin: Command, weed: Weed, words: tuple[str, ...], tmp_path: Path) -> None:
-    command, *more = words
-    more = [str(tmp_path / "data") if each == "unused" else each for each in more]
+    more = ["--data", str(tmp_path / "data")] if words == ("restore",) else []
     for url, told in (
         (weed.url("no-such-bucket"), "no such bucket"),
         (weed.url("shared/x", secret="wrong-secret"), "does not let us in"),
         ("nothing://x/y", "not a kind of file system"),
     ):
-        done = tocsin("backup", command, url, *more)
+        done = tocsin(*words, url, *more)
         assert done.status == 1
         assert told in done.err
         assert "Traceback" not in done.err

@@ -79,6 +79,15 @@ def a_blank_is_a_fault() -> None:
     assert len(checker.unaccounted(_evidence([], {}, "Its record is no longer kept."))) == 1
 
 
+def a_lost_record_accounts_for_what_doubt_skips_and_for_nothing_else() -> None:
+    answer = "Not launched; missed: the record of this time was lost, it may have been launched."
+    lost = _evidence([], {}, answer, missed="all")
+    assert len(checker.unaccounted(lost)) == 1
+    assert checker.unaccounted(lost._replace(lost_record=True)) == []
+    relaunched = _evidence([], {}, answer, on_doubt="relaunch")._replace(lost_record=True)
+    assert len(checker.unaccounted(relaunched)) == 1
+
+
 def under_all_a_missed_occurrence_is_a_fault() -> None:
     assert len(checker.unaccounted(_evidence([], {}, missed="all"))) == 1
 

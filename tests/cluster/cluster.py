@@ -44,6 +44,7 @@ class Replica:
         self.log_path = folder / f"{name}.log"
         self.environment: dict[str, str] = {}
         """What it is started with beside what every process here has."""
+        self.module = "tocsin"
         self.process: subprocess.Popen[bytes] | None = None
         self._options = options
 
@@ -51,9 +52,9 @@ class Replica:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.place.api_port}"
 
-    def start(self, *more: str, module: str = "tocsin") -> None:
+    def start(self, *more: str) -> None:
         assert not self.is_running(), f"{self.name} runs already"
-        command = [*self.place.command, sys.executable, "-m", module, "serve", "--data", str(self.data)]
+        command = [*self.place.command, sys.executable, "-m", self.module, "serve", "--data", str(self.data)]
         command += [
             "--listen",
             f"127.0.0.1:{self.place.api_port}",

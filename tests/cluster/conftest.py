@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from tests.cluster.places import on_loopback
+from tests.cluster.special import Special
 from tests.cluster.trial import Trial, close, trial_of
 
+SPECIAL = "c"
 _SHOWN = 4_000
 
 
@@ -18,6 +20,7 @@ class Shared:
     def __init__(self, factory: pytest.TempPathFactory) -> None:
         self._factory = factory
         self.trial: Trial | None = None
+        self.special: Special | None = None
 
     def healthy(self) -> Trial:
         if self.trial is not None:
@@ -26,7 +29,9 @@ class Shared:
             except AssertionError:
                 self.close()
         if self.trial is None:
-            self.trial = trial_of(self._factory.mktemp("cluster"), on_loopback("abc"))
+            folder = self._factory.mktemp("cluster")
+            self.trial = trial_of(folder, on_loopback("abc"))
+            self.special = Special(self.trial.cluster[SPECIAL], folder)
             self.trial.cluster.start()
             self.trial.load.start()
         return self.trial
@@ -48,6 +53,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 def trial(shared: Shared) -> Trial:
     """A healthy cluster under load."""
     return shared.healthy()
+
+
+@pytest.fixture
+def special(trial: Trial, shared: Shared) -> Special:
+    """The one of its replicas with which more can be done than with the others."""
+    assert shared.special is not None
+    return shared.special
 
 
 @pytest.hookimpl(wrapper=True)

@@ -39,15 +39,6 @@ def a_leader_killed_together_with_its_etcd_is_replaced(trial: Trial) -> None:
     trial.spotless()
 
 
-def a_killed_follower_is_not_missed(trial: Trial) -> None:
-    leader = trial.begin()
-    follower = trial.cluster.followers()[0]
-    follower.crash()
-    trial.load.go_on(60)
-    assert trial.cluster.leader() is leader
-    trial.spotless()
-
-
 @pytest.mark.parametrize("survivor", ["leader", "follower"])
 def without_a_majority_launches_stop_and_nothing_is_lost(trial: Trial, survivor: str) -> None:
     leader = trial.begin()

@@ -65,13 +65,14 @@ class Load:
         self.schedules = {spec["id"]: spec for spec in load_of(self._commands, self._calls)}
         self.writer = Writer(list(cluster))
         self._digests: list[tuple[str, int, str]] = []
+        self._judged: Evidence | None = None
         self.summary = ""
 
     def start(self) -> None:
         for schedule in self.schedules.values():
             self.client.put(schedule)
         self.writer.start()
-        until(lambda: {call.schedule for call in self.calls} == set(self.schedules), "the first launches")
+        self.go_on()
 
     def close(self) -> None:
         self.writer.stop()
@@ -86,7 +87,11 @@ class Load:
         so_far = len(self.calls)
         until(lambda: len(self.calls) >= so_far + count, f"{count} more launches", patience_s)
 
-    def faults(self, from_s: int) -> list[str]:
+    def doubts(self) -> list[str]:
+        """What the service had to leave open in the time that was judged last."""
+        return [] if self._judged is None else checker.doubts(self._judged)
+
+    def faults(self, from_s: int, *, lost_record: bool = False) -> list[str]:
         """Everything that is wrong with what fell due since then, once all of it has ended."""
         until_s = int(time.time())
         until(
@@ -99,10 +104,13 @@ class Load:
         launches = {
             launch["name"]: launch for launch in leader.launches(since=str(from_s), until=str(until_s))
         }
-        evidence = Evidence(self.schedules, self.calls, launches, from_s, until_s, self.client.why)
+        evidence = Evidence(
+            self.schedules, self.calls, launches, from_s, until_s, self.client.why, lost_record
+        )
+        self._judged = evidence
         found = checker.faults(evidence) + checker.early(evidence, time.time() - boot_s())
         self.summary = (
-            f"{len(launches)} launches in {until_s - from_s} s, {len(checker.doubts(evidence))} in doubt, "
+            f"{len(launches)} launches in {until_s - from_s} s, {len(self.doubts())} in doubt, "
             f"{len(evidence.received())} calls"
         )
         print(self.summary)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 import pytest
 from tests.cluster import processes
 from tests.cluster.cluster import Replica
-from tests.cluster.stopping import VARIABLE
+from tests.cluster.special import Special
 from tests.cluster.trial import Trial
 from tests.cluster.waiting import let_pass, until
 
@@ -44,18 +43,21 @@ def a_leader_that_is_paused_for_half_a_minute_is_replaced_and_follows(trial: Tri
     trial.spotless()
 
 
-def an_etcd_that_is_paused_for_half_a_minute_stops_no_launches(trial: Trial) -> None:
-    """The other two are a majority, and its replica can ask them."""
+def a_leaders_etcd_and_a_follower_paused_for_half_a_minute_stop_no_launches(trial: Trial) -> None:
+    """The other two etcds are a majority, and the leader can ask them."""
     leader = trial.begin()
+    follower = trial.cluster.followers()[0]
+    follower.pause()
     leader.signal_etcd(signal.SIGSTOP)
     let_pass(15)
     trial.load.go_on(30, patience_s=10)
     let_pass(15)
     leader.signal_etcd(signal.SIGCONT)
+    follower.resume()
     trial.spotless()
 
 
-def a_leader_and_a_follower_paused_for_half_a_minute_leave_one_that_leads(trial: Trial) -> None:
+def a_leader_and_a_follower_that_are_paused_leave_one_that_leads(trial: Trial) -> None:
     """Their etcds go on, so there is a majority, and the third Tocsin does all the work."""
     term, leader = trial.term(), trial.begin()
     follower, third = trial.cluster.followers()
@@ -63,7 +65,7 @@ def a_leader_and_a_follower_paused_for_half_a_minute_leave_one_that_leads(trial:
     follower.pause()
     trial.until_launches_of_a_newer_term(term)
     assert trial.cluster.until_leader() is third
-    let_pass(30)
+    let_pass(_LONGER_THAN_OFFICE_S)
     leader.resume()
     follower.resume()
     trial.cluster.until_healthy()
@@ -72,19 +74,17 @@ def a_leader_and_a_follower_paused_for_half_a_minute_leave_one_that_leads(trial:
 
 
 def a_leader_paused_between_the_first_synchronisation_point_and_the_call_does_not_call_late(
-    trial: Trial, tmp_path: Path
+    trial: Trial, special: Special
 ) -> None:
     """It wakes up with orders in its hand that the journal knows of, when another one has long concluded them."""
-    trap = tmp_path / "trap"
-    leader = trial.begin()
-    leader.stop()
-    leader.environment[VARIABLE] = str(trap)
-    leader.start(module="tests.cluster.stopping")
-    trial.cluster.until_healthy()
-    trial.cluster.make_leader(leader.name)
+    trial.begin()
+    leader = trial.cluster.make_leader(special.replica.name)
     term = trial.term()
-    trap.touch()
-    until(lambda: not trap.exists() and processes.stopped(leader.pid), "the leader to stop before the call")
+    special.trap.touch()
+    until(
+        lambda: not special.trap.exists() and processes.stopped(leader.pid),
+        "the leader to stop before the call",
+    )
     trial.until_launches_of_a_newer_term(term)
     let_pass(_LONGER_THAN_OFFICE_S)
     called = {call for call in trial.load.calls if call.term <= term}
@@ -93,6 +93,3 @@ def a_leader_paused_between_the_first_synchronisation_point_and_the_call_does_no
     late = [call for call in trial.load.calls if call.term <= term and call not in called]
     assert late == [], "calls of a term that was over"
     trial.spotless()
-    leader.stop()
-    del leader.environment[VARIABLE]
-    trial.cluster.until_healthy()

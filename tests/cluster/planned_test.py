@@ -35,6 +35,7 @@ def a_rolling_restart_under_load_loses_doubles_and_delays_nothing(trial: Trial) 
     worst_s = _latest_s(trial, began_s)
     print(f"latest launch: {usual_s:.3f} s as a rule, {worst_s:.3f} s in the rolling restart")
     trial.spotless()
+    assert trial.load.doubts() == []
     assert worst_s < usual_s + _HAND_OVER_S
 
 
@@ -51,5 +52,6 @@ def a_planned_hand_over_costs_less_than_half_a_second(trial: Trial, tmp_path: Pa
         assert trial.cluster.until_leader() is not leader
         assert gap_s < _HAND_OVER_S + 3 / PER_SECOND
         trial.spotless()
+        assert trial.load.doubts() == []
     finally:
         probe.stop()

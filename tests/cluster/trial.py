@@ -41,11 +41,12 @@ class Trial:
 
         return min(call.at_s for call in until(newer, f"launches of a term after {term}", patience_s))
 
-    def spotless(self) -> None:
-        """All is well again, launches go on, and nothing that must not have happened has."""
+    def spotless(self, *, lost_record: bool = False) -> None:
+        """All is well again, launches go on, and nothing that must not have happened has. ``lost_record``: of some of
+        the time the service may say that it cannot know, but only where doubt means not to launch."""
         self.cluster.until_healthy()
         self.load.go_on()
-        found = self.load.faults(self._from_s)
+        found = self.load.faults(self._from_s, lost_record=lost_record)
         assert not found, f"{len(found)} faults ({self.load.summary}):\n" + "\n".join(found[:40])
 
 

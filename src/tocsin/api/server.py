@@ -142,14 +142,14 @@ async def _start(replica: Replica, settings: Settings) -> None:
 
 
 def bind(settings: Settings) -> socket.socket:
-    """The address comes first: a replica should not take office to find out that nobody can reach it."""
+    """The address comes first: a replica should not take office to find out that nobody can reach it. Until it listens
+    callers are refused, and can turn to another replica."""
     host, port = settings.address()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(1024)
     except OSError as wrong:
         listener.close()
         is_taken = wrong.errno == errno.EADDRINUSE

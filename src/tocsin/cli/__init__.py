@@ -7,6 +7,7 @@
 ``operate``     pause, resume, run, cancel, bulk, backfill, resolve
 ``look``        what there is and what came of it: list, show, launches, output, why, history, events
 ``tokens``      token create, list, revoke; whoami
+``backup``      backup, and below it list, verify; what ``restore --data`` does
 ``cluster``     the replicas: cluster, and below it step-down, add, remove, secret
 ``reckon``      next, explain: computed here, no service needed
 ``completion``  scripts for shells; ``complete`` finds what the Tab key asks for

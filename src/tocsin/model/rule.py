@@ -35,7 +35,7 @@ class Rule(msgspec.Struct, frozen=True, array_like=True, gc=False):
     start_ms: int = 0
     end_ms: int = 0
     may_repeat: bool = False
-    """``on_doubt`` is ``relaunch``."""
+    """When in doubt it is launched again: ``on_doubt`` says so, or its receiver recognises it by its name."""
 
 
 DEFAULT = Rule()

@@ -89,7 +89,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             jitter_ms=_milliseconds(self.jitter, "jitter"),
             start_ms=_instant_ms(self.start),
             end_ms=_instant_ms(self.end),
-            may_repeat=self.on_doubt == "relaunch",
+            may_repeat=self.on_doubt == "relaunch" or getattr(self.target, "idempotent", False),
         )
 
 

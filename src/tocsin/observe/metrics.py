@@ -35,7 +35,7 @@ OTHER = "other"
 OPEN_STATES = tuple(state.name.lower() for state in LaunchState if state < CLOSED_FROM)
 OUTCOMES = ("succeeded", "failed", "cancelled", "in_doubt")
 SKIPPED_FOR = ("overlap", "deadline", "deleted", OTHER)
-CONCLUDED_HOW = ("adopted", "found", "launched", "repeated", "unknown")
+CONCLUDED_HOW = ("adopted", "asked", "found", "launched", "repeated", "unknown")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ROUTE_OF = {
     **{word: word for word in ("schedules", "launches", "status", "preview", "events", "history", "tokens")},
@@ -79,6 +79,7 @@ class Metrics:
         self._about_launches()
         self._about_the_journal()
         self._about_recovery()
+        self._about_the_others()
         self._about_requests()
         self._about_the_moment()
 
@@ -167,6 +168,18 @@ class Metrics:
             how=CONCLUDED_HOW,
         )
         self.absences = self._counter("tocsin_absences", "Times that nobody was in office or able to act")
+
+    def _about_the_others(self) -> None:
+        """What this replica sees of the cluster, as of its last look. On one machine there are no others."""
+        self.term = self._gauge("tocsin_term", "The newest leadership that this replica knows of")
+        self.peers = self._gauge("tocsin_peers", "Other replicas that are enlisted")
+        self.peers_reachable = self._gauge("tocsin_peers_reachable", "Other replicas that answer this one")
+        self.behind_entries = self._gauge(
+            "tocsin_behind_entries", "Entries that another replica has applied and this one has not"
+        )
+        self.clock_off = self._gauge(
+            "tocsin_clock_off", "1 while the others agree about the time, and not with this replica"
+        )
 
     def _about_requests(self) -> None:
         self.requests = Counter(

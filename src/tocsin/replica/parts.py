@@ -106,7 +106,8 @@ class Parts:
         self.applier = Applier(store, self.snapshotter.pin)
         self.afterlife = Afterlife(setup.targets, clock)
         self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
-        self.rounds = Rounds(setup.peers, setup.journal, clock, status, remedy_of_divergence(paths.state))
+        remedy = remedy_of_divergence(paths.state)
+        self.rounds = Rounds(setup.peers, setup.journal, clock, metrics, status, remedy)
         self.career = Career(
             setup.office, self.follower, self._make_leader, lambda: self.rounds.may_stand, self._leap
         )
@@ -136,6 +137,14 @@ class Parts:
         if self.career.any_leader is not None and self.proposer is not None:
             return self.proposer.problem
         return self.follower.problem
+
+    @property
+    def has_authority(self) -> bool:
+        """Is it in office by the clock, and not only by the last entry that it has seen? One that is cut off goes on
+        seeing its own."""
+        until_s = self._setup.office.until_s()
+        is_over = until_s is not None and self._setup.clock.elapsed_s() >= until_s
+        return self.career.leader is not None and not is_over
 
     async def ask_fates(self, host: str, asked: Sequence[Asked]) -> list[Fate]:
         """What became of attempts that ``host`` was to make."""

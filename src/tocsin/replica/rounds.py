@@ -18,6 +18,7 @@ from tocsin.clock import Clock
 from tocsin.errors import Diverged, JournalError
 from tocsin.journal.contract import Journal
 from tocsin.model.cluster import PeerStatus
+from tocsin.observe.metrics import Metrics
 from tocsin.replica.peers import Peers
 
 log = structlog.get_logger()
@@ -41,11 +42,18 @@ class Rounds:
     """Looks at the others, as long as the replica lives."""
 
     def __init__(
-        self, peers: Peers, journal: Journal, clock: Clock, own: Callable[[], PeerStatus], folder_note: str
+        self,
+        peers: Peers,
+        journal: Journal,
+        clock: Clock,
+        metrics: Metrics,
+        own: Callable[[], PeerStatus],
+        folder_note: str,
     ) -> None:
         self._peers = peers
         self._journal = journal
         self._clock = clock
+        self._metrics = metrics
         self._own = own
         self._folder_note = folder_note
         self._stop = asyncio.Event()
@@ -62,6 +70,7 @@ class Rounds:
     async def once(self) -> None:
         await self.look()
         own = self._own()
+        measure(self._metrics, own, self.seen)
         if own.role == "leader":
             await self._trim(own)
         elif own.leader:
@@ -94,6 +103,15 @@ class Rounds:
             log.info("the journal was trimmed", upto=upto)
         except JournalError as wrong:
             log.warning("the journal could not be trimmed", reason=str(wrong))
+
+
+def measure(metrics: Metrics, own: PeerStatus, seen: Seen) -> None:
+    """What was seen, for Prometheus."""
+    up = [status for status in seen.statuses.values() if status is not None]
+    metrics.peers.set(len(seen.statuses))
+    metrics.peers_reachable.set(len(up))
+    metrics.behind_entries.set(max([0, *(status.sequence - own.sequence for status in up)]))
+    metrics.clock_off.set(clock_is_off(seen.offsets_ms))
 
 
 def clock_is_off(offsets_ms: Sequence[int]) -> bool:

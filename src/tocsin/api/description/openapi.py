@@ -143,7 +143,11 @@ def _operation(path: str, handler: HTTPRouteHandler, used: list[Any]) -> dict[st
         found["requestBody"] = _body(said.body, used)
     for status, answer in sorted(said.answers.items()):
         found["responses"][str(status)] = _answer(status, answer, used)
-    usual = (*_ALWAYS, *(_WITH_BODY if said.body else ()), *(() if "GET" in handler.http_methods else _WRITING))
+    usual = (
+        *_ALWAYS,
+        *(_WITH_BODY if said.body else ()),
+        *(() if "GET" in handler.http_methods else _WRITING),
+    )
     refused = {status: wording.REFUSALS[status] for status in usual}
     for status, words in sorted({**refused, **said.refusals}.items()):
         found["responses"][str(status)] = _refusal(status, words)

@@ -105,7 +105,8 @@ def _measure(service: Service, found: health.Health) -> None:
     """The facts of this moment into their gauges."""
     replica, meta, counts = service.replica, service.replica.meta, found.counts
     known, newest = replica.metrics, replica.snapshotter.newest
-    known.leader.set(meta.leader == replica.name)
+    known.leader.set(replica.parts.has_authority)
+    known.term.set(meta.term)
     known.problem.set(bool(replica.problem))
     known.schedules.set(counts.schedules)
     known.schedules_enabled.set(counts.enabled)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import cast
-from urllib.parse import unquote
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -31,13 +29,17 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from tocsin.journal.etcd.failures import UNAVAILABLE, Lost, NotSent, Said
+from tocsin.journal.etcd.failures import Lost, NotSent
+from tocsin.journal.etcd.stream import STREAM_WINDOW, Stream
 
-_STREAM_WINDOW = 8 << 20
 _CONNECTION_WINDOW = 1 << 30
 _FRAME = 1 << 20
-_MESSAGE_BYTES_MAX = 1 << 30
-_OK = 0
+_CONFIGURATION = H2Configuration(
+    client_side=True,
+    header_encoding="utf-8",
+    validate_outbound_headers=False,  # they are our own
+    normalize_outbound_headers=False,
+)
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -48,7 +50,7 @@ class Channel(asyncio.Protocol):
     def __init__(self, authority: str, scheme: str) -> None:
         self._authority = authority
         self._scheme = scheme
-        self._h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+        self._h2 = H2Connection(_CONFIGURATION)
         self._transport: asyncio.Transport | None = None
         self._streams: dict[int, Stream] = {}
         self._room = asyncio.Event()
@@ -118,7 +120,7 @@ class Channel(asyncio.Protocol):
             client=True,
             initial_values={
                 SettingCodes.ENABLE_PUSH: 0,
-                SettingCodes.INITIAL_WINDOW_SIZE: _STREAM_WINDOW,
+                SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
                 SettingCodes.MAX_FRAME_SIZE: _FRAME,
             },
         )
@@ -173,7 +175,7 @@ class Channel(asyncio.Protocol):
             self._h2.reset_stream(stream.number, ErrorCodes.CANCEL)
         self._flush()
 
-    async def _send(self, stream: Stream, data: bytes, last: bool) -> None:
+    async def send(self, stream: Stream, data: bytes, last: bool) -> None:
         """As the server makes room for it."""
         view, at = memoryview(data), 0
         while at < len(data):
@@ -198,10 +200,10 @@ class Channel(asyncio.Protocol):
         stream.is_sent = True
         self._flush()
 
-    def _consumed(self, stream: Stream, size: int) -> None:
+    def consumed(self, stream: Stream, size: int) -> None:
         """A slow reader holds its own stream up, not the connection."""
         stream.owed += size
-        if self._gone or stream.ended or stream.owed < _STREAM_WINDOW // 4:
+        if self._gone or stream.ended or stream.owed < STREAM_WINDOW // 4:
             return
         with contextlib.suppress(ProtocolError):
             self._h2.increment_flow_control_window(stream.owed, stream.number)
@@ -264,107 +266,3 @@ class Channel(asyncio.Protocol):
         for stream in list(self._streams.values()):
             stream.on_reset(f"{self._authority}: {why}", unseen=False)
         self._room.set()
-
-
-class Stream:
-    """One exchange on a channel."""
-
-    def __init__(self, channel: Channel, number: int) -> None:
-        self._channel = channel
-        self.number = number
-        self.is_sent = False
-        """A whole message is out, as far as we can tell."""
-        self.ended = False
-        self.owed = 0
-        """Bytes that were read and whose room the server has not got back yet."""
-        self.deadline: asyncio.Timeout | None = None
-        self.deadline_s = 0.0
-        self._headers: dict[str, str] = {}
-        self._buffer = bytearray()
-        self._messages: deque[bytes] = deque()
-        self._ahead = 0
-        """Room that was given for a large message before it was read."""
-        self._changed = asyncio.Event()
-        self._broken: Lost | NotSent | None = None
-
-    async def send(self, body: bytes, last: bool = False) -> None:
-        await self._channel._send(self, b"\0" + len(body).to_bytes(4, "big") + body, last)
-
-    async def receive(self) -> bytes:
-        """The next message. Raises Lost, NotSent, or Said when the server ended it with an error."""
-        while not self._messages:
-            if self._broken is not None:
-                raise self._broken
-            if self.ended:
-                raise self._final()
-            self._changed.clear()
-            await self._changed.wait()
-        message = self._messages.popleft()
-        size = len(message) + 5
-        ahead = min(self._ahead, size)
-        self._ahead -= ahead
-        self._channel._consumed(self, size - ahead)
-        return message
-
-    async def only_message(self) -> bytes:
-        """The answer to a call: what came before the status, if that is good."""
-        while not self.ended:
-            if self._broken is not None:
-                raise self._broken
-            self._changed.clear()
-            await self._changed.wait()
-        if self._headers.get("grpc-status") == str(_OK) and self._messages:
-            return self._messages[0]
-        raise self._final()
-
-    def failure(self, why: str) -> Lost | NotSent:
-        """What it means that it went wrong now."""
-        return Lost(why) if self.is_sent else NotSent(why)
-
-    # Called by the channel
-
-    def on_headers(self, headers: dict[str, str]) -> None:
-        self._headers |= headers
-        self._progress()
-
-    def on_data(self, data: bytes, size: int) -> None:
-        self._buffer += data
-        padding = size - len(data)
-        self._channel._consumed(self, padding)
-        while len(self._buffer) >= 5:
-            length = int.from_bytes(self._buffer[1:5], "big")
-            if length > _MESSAGE_BYTES_MAX or self._buffer[0]:
-                self.on_reset("it sent a message that cannot be read", unseen=False)
-                return
-            if len(self._buffer) < 5 + length:
-                self._make_way(5 + length)
-                break
-            self._messages.append(bytes(self._buffer[5 : 5 + length]))
-            del self._buffer[: 5 + length]
-        self._progress()
-
-    def on_end(self) -> None:
-        self.ended = True
-        self._changed.set()
-
-    def on_reset(self, why: str, unseen: bool) -> None:
-        if not self.ended and self._broken is None:
-            self._broken = NotSent(why) if unseen else self.failure(why)
-        self._changed.set()
-
-    def _make_way(self, size: int) -> None:
-        """A message larger than the window must not wait for its own end."""
-        if size > _STREAM_WINDOW // 2 and not self._ahead:
-            self._ahead = size
-            self._channel._consumed(self, size)
-
-    def _progress(self) -> None:
-        if self.deadline is not None and not self.deadline.expired():
-            self.deadline.reschedule(asyncio.get_running_loop().time() + self.deadline_s)
-        self._changed.set()
-
-    def _final(self) -> Said | Lost:
-        status = self._headers.get("grpc-status", "")
-        if not status.isdigit():
-            return Lost(f"no etcd answered, but something with HTTP status {self._headers.get(':status')}")
-        return Said(int(status) or UNAVAILABLE, unquote(self._headers.get("grpc-message", "")))

@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Sequence
 
 from tocsin.errors import ClusterError, JournalUnavailable
 from tocsin.journal.etcd import messages as m
-from tocsin.journal.etcd.channel import Channel, Metadata, Stream
+from tocsin.journal.etcd.channel import Channel, Metadata
 from tocsin.journal.etcd.endpoints import Endpoint, Endpoints
 from tocsin.journal.etcd.failures import UNAVAILABLE, Lost, NotSent, Said
+from tocsin.journal.etcd.stream import Stream
 
 DEADLINE_S = 1.0
 _BYTES_PER_S = 1 << 20

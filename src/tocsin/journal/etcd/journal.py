@@ -100,6 +100,7 @@ class EtcdJournal:
 
     async def trim(self, upto: int) -> None:
         """Without a mark: see above. What was trimmed leaves etcd's file with the compaction."""
+        upto = min(upto, _head(await self._client.range(self._head_key)))
         revision = await self._client.delete(self._key(0), self._key(max(0, upto) + 1))
         await self._space.reclaim(revision)
 
@@ -161,8 +162,8 @@ class EtcdJournal:
     async def _page(self, after: int, limit: int) -> _Page:
         """The records behind ``after`` that are there now, and the head if it is reached.
 
-        In one range, for the head's key follows those of the entries. A transaction would do as well, but a full etcd may
-        refuse even one that only reads. Raises Gap if the first record is not the next one.
+        In one range, for the head's key follows those of the entries. A transaction would do as well, but a full etcd
+        may refuse even one that only reads. Raises Gap if the first record is not the next one.
         """
         found = await self._client.range(self._key(after + 1), self._behind_head, limit=limit + 1)
         records = [_record(self._seq(kv.key), kv.value) for kv in found.kvs if kv.key != self._head_key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocsin.model import change as c
+from tocsin.model.launch import CLOSED_FROM, LaunchState
 from tocsin.state.apply.context import Context
 
 BRIEF_MS = 6_000
@@ -35,7 +36,14 @@ def returned(context: Context, change: c.Returned) -> None:
 
 
 def restored(context: Context, change: c.Restored) -> None:
+    """What waited for another attempt, or for its turn, may have had it: it is concluded like what was handed over."""
     context.meta.doubtful_until_ms = context.entry.time_ms
+    context.db.execute(
+        f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, retry_at_ms = NULL, "
+        "started_ms = coalesce(started_ms, instant_s * 1000), attempt_ms = ?, accepted_ms = NULL "
+        f"WHERE state < {CLOSED_FROM} AND state IN ({LaunchState.RETRYING:d}, {LaunchState.QUEUED:d})",
+        (context.entry.time_ms,),
+    )
     _was_absent(context, since_ms=change.since_ms)
 
 

@@ -1,0 +1,131 @@
+"""``make cluster``: what it prints can be typed, and does what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cluster.processes import found
+from tests.cluster.waiting import until
+from tests.needs import lacking
+
+_ROOT = Path(__file__).parents[1]
+_SCRIPT = _ROOT / "deploy" / "local_cluster.py"
+_RANGE = range(19_440, 19_960, 40)
+"""Below what the kernel gives to outgoing connections."""
+
+
+class Terminal:
+    """The script as somebody runs it, and what it has printed so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data, self._log = folder / "cluster", folder / "terminal.log"
+        base = next(port for port in _RANGE if _all_are_free(port))
+        words = [
+            "--example",
+            "--data",
+            str(self.data),
+            "--api-port",
+            str(base),
+            "--cluster-port",
+            str(base + 3),
+        ]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(_SCRIPT), *words], stdout=log, stderr=log, cwd=_ROOT
+            )
+
+    def text(self) -> str:
+        return self._log.read_text()
+
+    def leader(self) -> tuple[str, int]:
+        """The last one that it named: its name, and the process that is to be killed."""
+        name, pid = re.findall(
+            r"^=> ([abc]) leads, term \d+\. To kill it: kill -9 (\d+)$", self.text(), re.M
+        )[-1]
+        return name, int(pid)
+
+    def until_leader(self, other_than: str = "") -> tuple[str, int]:
+        def another() -> tuple[str, int] | None:
+            with contextlib.suppress(IndexError):
+                if self.leader()[0] != other_than:
+                    return self.leader()
+            return None
+
+        assert self.process.poll() is None, self.text()
+        return until(another, "a leader")
+
+    def launches(self) -> list[str]:
+        """What the commands themselves have written down."""
+        log = self.data / "seconds.log"
+        return re.findall(r"example/every-second-(\d+), term", log.read_text()) if log.exists() else []
+
+    def left(self) -> list[int]:
+        return found("etcd", self.data) + found(Path(sys.executable).name, self.data)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    if shutil.which("etcd") is None:
+        lacking("etcd is not installed")
+    one = Terminal(tmp_path)
+    yield one
+    if one.process.poll() is None:
+        one.process.kill()
+        one.process.wait()
+    for pid in one.left():
+        os.kill(pid, signal.SIGKILL)
+
+
+def _all_are_free(base: int) -> bool:
+    with contextlib.ExitStack() as stack:
+        try:
+            for port in range(base, base + 26):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def the_leader_can_be_killed_and_launches_go_on(terminal: Terminal) -> None:
+    name, pid = terminal.until_leader()
+    until(lambda: len(terminal.launches()) >= 3, "launches")
+    os.kill(pid, signal.SIGKILL)
+    terminal.until_leader(other_than=name)
+    before = len(terminal.launches())
+    until(lambda: len(terminal.launches()) >= before + 3, "launches that go on")
+    assert len(set(terminal.launches())) == len(terminal.launches()), "nothing twice"
+    assert f"{name} was killed by signal 9" in terminal.text()
+
+
+def ctrl_c_leaves_nothing_running(terminal: Terminal) -> None:
+    """Also of a replica that was killed, and whose etcd waits for it to come back."""
+    _, pid = terminal.until_leader()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: "It is started again" in terminal.text(), "the killed one to be noticed")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.process.wait(60) == 0, terminal.text()
+    assert terminal.left() == []
+    secret = terminal.data / "cluster.secret"
+    assert secret.stat().st_mode & 0o777 == 0o600
+
+
+def without_etcd_it_says_what_to_do(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(_SCRIPT), "--data", str(tmp_path / "cluster"), "--etcd", "no-such-program"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "apt-get install etcd-server" in done.stdout
+    assert not (tmp_path / "cluster").exists()

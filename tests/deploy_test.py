@@ -19,6 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.api.conftest import Service
 
 from tocsin.cli.main import app
+from tocsin.config import Settings
+from tocsin.member.address import parse_cluster
+from tocsin.member.process import _STOP_S as STOP_S
+from tocsin.replica.leader import GRACE_S
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 PROMETHEUS = DEPLOY / "prometheus"
@@ -32,7 +36,7 @@ DASHBOARD = json.loads((DEPLOY / "grafana" / "tocsin.json").read_text())
 SCRAPED = {"job", "instance"}
 """What Prometheus itself puts on every series."""
 KEYWORDS = {"and", "or", "unless", "by", "on", "bool"}
-FUNCTIONS = {"absent", "changes", "histogram_quantile", "increase", "max", "rate", "sum"}
+FUNCTIONS = {"absent", "changes", "histogram_quantile", "increase", "max", "min", "rate", "sum"}
 
 
 class Asked(NamedTuple):
@@ -238,9 +242,24 @@ def the_unit_starts_the_service_and_spares_its_commands() -> None:
     COMMANDS.commands[name].make_context(name, words, resilient_parsing=False)
 
 
+def the_drop_in_for_a_cluster_gives_a_replica_time_and_names_real_settings() -> None:
+    path = DEPLOY / "systemd" / "cluster.conf"
+    unit = configparser.ConfigParser(strict=True, interpolation=None)
+    unit.optionxform = str
+    unit.read(path)
+    given = set(re.findall(r"TOCSIN_([A-Z_]+)=", path.read_text()))
+    assert given == {"NAME", "CLUSTER", "LISTEN", "CLUSTER_SECRET"}
+    assert {name.lower() for name in given} <= set(Settings.__struct_fields__)
+    members = re.search(r"TOCSIN_CLUSTER=(\S+)", path.read_text())
+    assert members is not None
+    assert len(parse_cluster(members[1], "a")) == 3
+    assert "KillMode" not in unit["Service"], "the unit's own is right"
+    assert int(unit["Service"]["TimeoutStopSec"]) > GRACE_S + 2 * STOP_S
+
+
 def the_readme_of_this_folder_names_what_there_is(known: dict[str, set[str]]) -> None:
     text = (DEPLOY / "README.md").read_text()
-    linked = set(re.findall(r"\]\(([^)]+)\)", text))
+    linked = {link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("../")}
     there = {str(path.relative_to(DEPLOY)) for path in DEPLOY.rglob("*") if path.is_file()}
     assert linked == there - {"README.md"}
     for name, _, labels in re.findall(r"`(tocsin_\w+)(\{([^}]*)\})?`", text):

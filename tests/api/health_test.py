@@ -127,7 +127,7 @@ def _overdue(_: Service, found: Health) -> Health:
 
 
 def _cannot_write(service: Service, found: Health) -> Health:
-    service.replica._proposer.problem = "no room on the disk"
+    service.replica.parts.proposer.problem = "no room on the disk"
     return found
 
 

@@ -42,6 +42,7 @@ _ROUTE_OF = {
     **dict.fromkeys(("import", "export", "bulk"), "bulk"),
     "whoami": "tokens",
     "backup": "backup",
+    "cluster": "cluster",
 }
 """The word behind ``/v1/``, and the kind of address that it makes."""
 _PROBES = ("healthz", "readyz", "metrics")

@@ -18,9 +18,9 @@ from tocsin.replica.notices import Applied
 from tocsin.state.apply import apply
 from tocsin.state.store import Store
 
-DIGESTS_KEPT = 512
-DIGEST_EVERY = 8
-"""Every eighth entry is enough to notice a difference: the digest covers all that came before."""
+DIGESTS_KEPT = 64
+DIGEST_EVERY = 32
+"""Not after every entry: a digest covers all that came before."""
 
 
 class Landed(NamedTuple):

@@ -61,6 +61,7 @@ class Elsewhere:
         self._again: list[Again] = []
         self._resolved: list[tuple[Flight, Outcome, str]] = []
         self._news = asyncio.Event()
+        self._ask_later_s = 0.0
 
     def add(self, flight: Flight, host: str, term: int, *, is_doubted: bool = False) -> None:
         """``term``: the one in which the call was to be made, by ``host``."""
@@ -93,14 +94,20 @@ class Elsewhere:
         """For ever: it is cancelled when the term ends."""
         while True:
             self._news.clear()
-            await self._round()
+            now_s = self._clock.elapsed_s()
+            with_doubted = now_s >= self._ask_later_s
+            if with_doubted:
+                self._ask_later_s = now_s + ASK_LATER_EVERY_S
+            await self._round(with_doubted)
             pending = [case for case in self._cases.values() if not case.is_doubted]
             pause_s = ASK_EVERY_S if pending else ASK_LATER_EVERY_S
             await self._clock.wait(self._news, pause_s)
 
-    async def _round(self) -> None:
+    async def _round(self, with_doubted: bool) -> None:
         by_host: dict[str, list[_Case]] = {}
         for case in self._cases.values():
+            if case.is_doubted and not with_doubted:
+                continue
             by_host.setdefault(case.host, []).append(case)
         await asyncio.gather(*(self._ask_host(host, cases) for host, cases in by_host.items()))
 

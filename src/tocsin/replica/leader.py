@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from tocsin.errors import Deposed, JournalError, NoLeader, Stopping, TocsinError
+from tocsin.errors import Deposed, JournalError, NoLeader, Stopping, TocsinError, Uncertain
 from tocsin.model import change as c
 from tocsin.model.command import Command
 from tocsin.model.launch import LaunchState
@@ -295,6 +295,9 @@ class Leader:
 
     async def _not_written(self, refused: TocsinError, wishes: list[Wish]) -> Tick:
         """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
+        if isinstance(refused, Stopping):
+            for wish in wishes:
+                settle(wish.answer, Uncertain("the service stopped before it was certain", hint="look first"))
         if not isinstance(refused, JournalError) or not refused.retryable:
             raise refused
         for wish in wishes:

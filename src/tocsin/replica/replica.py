@@ -19,7 +19,7 @@ from tocsin import __version__
 from tocsin.backup.manifest import BackupManifest
 from tocsin.backup.patience import in_thread
 from tocsin.backup.store import Backups
-from tocsin.errors import Gap, NoLeader, NotFound, Refused, StateDamaged, TocsinError, Uncertain, Unreachable
+from tocsin.errors import Gap, NoLeader, NotFound, Refused, StateDamaged, TocsinError, Uncertain
 from tocsin.journal import codec
 from tocsin.journal.contract import Birth, Bounds, Origin
 from tocsin.model.cluster import Asked, PeerStatus
@@ -277,14 +277,6 @@ class Replica:
     async def first_kept(self) -> int:
         """The sequence number of the first entry that the journal still holds."""
         return (await self._setup.journal.bounds()).first
-
-    async def output(self, kind: str, name: str, attempt: int, replica: str = "") -> Output | None:
-        """What an attempt printed, as far as its target captures it, on whichever replica it ran."""
-        found = await self.output_here(kind, name, attempt)
-        if found is None and replica not in ("", self.name):
-            with contextlib.suppress(Unreachable):
-                return await self._setup.peers.output(replica, kind, name, attempt)
-        return found
 
     async def snapshot_now(self) -> Manifest:
         """Every replica makes a snapshot. Returns this one's."""

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sqlite3
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from tocsin.clock import Clock
 from tocsin.errors import NotFound
 from tocsin.model.cluster import SnapshotMark
 from tocsin.observe.metrics import Metrics
+from tocsin.replica.digesting import Digesting
 from tocsin.state import snapshot
 
 log = structlog.get_logger()
@@ -44,6 +43,7 @@ class Snapshotter:
         self._lock = threading.Lock()
         self._pinned: sqlite3.Connection | None = None
         self._loop = asyncio.get_running_loop()
+        self._digesting = Digesting()
         self._lent: dict[int, float] = {}
         self.held = snapshot.manifests(folder)
         """The newest first."""
@@ -78,6 +78,7 @@ class Snapshotter:
 
     def stop(self) -> None:
         self._stopping = True
+        self._digesting.stop()
         self._wanted.set()
 
     async def _take(self, reader: sqlite3.Connection) -> None:
@@ -85,7 +86,7 @@ class Snapshotter:
         try:
             made = await asyncio.to_thread(self._write, reader)
             path = snapshot.data_of(self._folder, made.seq)
-            made = msgspec.structs.replace(made, digest=await _full_digest(path))
+            made = msgspec.structs.replace(made, digest=await self._digesting.of(path))
             await asyncio.to_thread(snapshot.write_manifest, self._folder, made)
             await asyncio.to_thread(snapshot.prune, self._folder, SNAPSHOTS_KEPT, self._lent_now())
             self.held = await asyncio.to_thread(snapshot.manifests, self._folder)
@@ -132,16 +133,3 @@ class Snapshotter:
         self._lent = {seq: until_s for seq, until_s in self._lent.items() if until_s > now_s}
         return set(self._lent)
 
-
-async def _full_digest(path: Path) -> str:
-    """In a process of its own and of low priority: for a large state it takes a while, and launches go on."""
-    digesting = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tocsin.state.digest",
-        str(path),
-        stdout=asyncio.subprocess.PIPE,
-        preexec_fn=lambda: os.nice(10),
-    )
-    out, _ = await digesting.communicate()
-    return out.decode().strip() if digesting.returncode == 0 else ""

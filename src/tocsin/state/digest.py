@@ -6,10 +6,8 @@ also shows a difference in how the entries were applied.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import sqlite3
-import sys
 
 import msgspec
 
@@ -42,8 +40,3 @@ def full_digest(db: sqlite3.Connection) -> str:
         for row in db.execute(f"SELECT * FROM {table} ORDER BY {order}"):
             total.update(encode(row))
     return total.hexdigest()
-
-
-if __name__ == "__main__":
-    with contextlib.closing(sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)) as db:
-        print(full_digest(db))

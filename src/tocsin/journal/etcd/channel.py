@@ -29,7 +29,7 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from tocsin.journal.etcd.failures import Lost, NotSent
+from tocsin.journal.etcd.failures import NotSent
 from tocsin.journal.etcd.stream import STREAM_WINDOW, Stream
 
 _CONNECTION_WINDOW = 1 << 30

@@ -1,0 +1,45 @@
+"""The digest of a whole state file, computed in a process of its own and of low priority: for a large state it takes a
+while, and launches go on.
+
+    python -m tocsin.replica.digesting FILE
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import sys
+from pathlib import Path
+
+from tocsin.state.digest import full_digest
+
+
+class Digesting:
+    """One at a time; it can be broken off."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def of(self, path: Path) -> str:
+        """Empty: it was broken off, or the file cannot be read."""
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", __name__, str(path), stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            out, _ = await process.communicate()
+        finally:
+            self._process = None
+        return out.decode().strip() if process.returncode == 0 else ""
+
+    def stop(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+
+
+if __name__ == "__main__":
+    os.nice(10)
+    with contextlib.closing(sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)) as db:
+        print(full_digest(db))

@@ -1,0 +1,24 @@
+"""The journal that the tests of several replicas share is a journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.replica.ledger import Handle, Ledger
+
+from tocsin.journal.contract import Journal
+from tocsin.testing.journals import JournalConformance
+
+
+class _Conformance(JournalConformance):
+    def __init__(self) -> None:
+        self._ledgers: dict[Path, Ledger] = {}
+
+    async def make(self, folder: Path) -> Journal:
+        return Handle(self._ledgers.setdefault(folder, Ledger()))
+
+
+@pytest.mark.parametrize("claim", _Conformance.claims())
+def the_shared_ledger_keeps_the_contract(claim: str, tmp_path: Path) -> None:
+    _Conformance().check(claim, tmp_path)

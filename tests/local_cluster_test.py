@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.cluster.processes import found
 from tests.cluster.waiting import until
-from tests.needs import lacking
+from tests.needs import program
 
 _ROOT = Path(__file__).parents[1]
 _SCRIPT = _ROOT / "deploy" / "local_cluster.py"
@@ -29,7 +29,7 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self.data, self._log = folder / "cluster", folder / "terminal.log"
-        base = next(port for port in _RANGE if _all_are_free(port))
+        base = self._api_port = next(port for port in _RANGE if _all_are_free(port))
         words = [
             "--example",
             "--data",
@@ -69,14 +69,19 @@ class Terminal:
         log = self.data / "seconds.log"
         return re.findall(r"example/every-second-(\d+), term", log.read_text()) if log.exists() else []
 
+    def number(self, replica: str, metric: str) -> float:
+        url = f"http://127.0.0.1:{self._api_port + 'abc'.index(replica)}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            (found,) = re.findall(rf"^{metric} (\S+)$", answer.read().decode(), re.M)
+        return float(found)
+
     def left(self) -> list[int]:
         return found("etcd", self.data) + found(Path(sys.executable).name, self.data)
 
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    if shutil.which("etcd") is None:
-        lacking("etcd is not installed")
+    program("etcd", "etcd-server")
     one = Terminal(tmp_path)
     yield one
     if one.process.poll() is None:
@@ -100,10 +105,14 @@ def the_leader_can_be_killed_and_launches_go_on(terminal: Terminal) -> None:
     name, pid = terminal.until_leader()
     until(lambda: len(terminal.launches()) >= 3, "launches")
     os.kill(pid, signal.SIGKILL)
-    terminal.until_leader(other_than=name)
+    new, _ = terminal.until_leader(other_than=name)
     before = len(terminal.launches())
     until(lambda: len(terminal.launches()) >= before + 3, "launches that go on")
     assert len(set(terminal.launches())) == len(terminal.launches()), "nothing twice"
+    assert terminal.number(new, "tocsin_leader") == 1
+    assert terminal.number(new, "tocsin_term") >= 2
+    until(lambda: terminal.number(new, "tocsin_peers_reachable") == 1, "the leader to miss one", every_s=0.5)
+    assert terminal.number(new, "tocsin_peers") == 2
     assert f"{name} was killed by signal 9" in terminal.text()
 
 

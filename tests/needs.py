@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import NoReturn
 
 import pytest
@@ -13,3 +14,8 @@ def lacking(what: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"CI must have it: {what}")
     pytest.skip(what)
+
+
+def program(name: str, package: str) -> str:
+    """Where it is."""
+    return shutil.which(name) or lacking(f"there is no program {name} (Debian: apt-get install {package})")

@@ -10,6 +10,7 @@ from tests.cluster.cluster import Cluster, Replica
 from tests.cluster.load import Load
 from tests.cluster.places import Place
 from tests.cluster.waiting import boot_s, until
+from tests.needs import program
 
 
 class Trial:
@@ -52,6 +53,7 @@ class Trial:
 
 def trial_of(folder: Path, places: dict[str, Place], receivers: Place | None = None, *options: str) -> Trial:
     """Start replicas and load. Whoever asks for it closes it, also when the start fails."""
+    program("etcd", "etcd-server")
     cluster = Cluster(folder, places, *options)
     return Trial(cluster, Load(cluster, folder, receivers))
 

@@ -118,4 +118,4 @@ def order_of(asked: Asked) -> Order:
 
 
 def _ended(launcher: Launcher) -> list[tuple[str, int]]:
-    return [key for key, outcome in launcher.known().items() if outcome is not None]
+    return [key for key, outcome in launcher.unwritten().items() if outcome is not None]

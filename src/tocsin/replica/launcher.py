@@ -33,7 +33,10 @@ CALLS_AT_ONCE = 256
 """Calls of one kind of target that are being made at the same time. What runs after it was accepted is not counted."""
 ENDS_AT_ONCE = 5_000
 REASON_BYTES_AT_ONCE = 256 * 1024
+DOUBTS_KEPT = 10_000
 _CALL, _WATCH = "call", "watch"
+_Key = tuple[str, int]
+"""A launch's name and the attempt."""
 
 
 class Reports(msgspec.Struct):
@@ -60,6 +63,10 @@ class Launcher:
         self._wake = wake
         self._in_batches = frozenset(k for k, target in targets.items() if isinstance(target, BatchTarget))
         self._reports = Reports()
+        self._unconfirmed: list[tuple[Flight, Outcome]] = []
+        """Ends that were taken to be written down, and of which it is not certain yet that they were."""
+        self._doubts: dict[_Key, Outcome] = {}
+        """Calls that were made and whose end nobody knows, after that was written down."""
         self._flying: dict[int, Flight] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = {kind: Slots(CALLS_AT_ONCE, shared=kind in SHARED) for kind in targets}
@@ -100,7 +107,7 @@ class Launcher:
                 self._hand_over_one(flight, doubtful)
         for kind, batch in batches.items():
             self._outstanding[kind].take(kind, len(batch))
-            self._spawn(self._launch_batch(kind, batch), _CALL)
+            self._spawn(self._launch_batch(kind, batch, doubtful), _CALL)
 
     def _hand_over_one(self, flight: Flight, doubtful: bool) -> None:
         kind = flight.kind
@@ -156,10 +163,21 @@ class Launcher:
                 self._reports.ended = reports.ended[count:]
                 del reports.ended[count:]
                 break
+        self._unconfirmed += reports.ended
         return reports
+
+    def written(self) -> None:
+        """What was taken stands in the journal."""
+        for flight, outcome in self._unconfirmed:
+            if outcome.verdict is Verdict.UNKNOWN:
+                self._doubts[_key(flight)] = outcome
+        self._unconfirmed = []
+        while len(self._doubts) > DOUBTS_KEPT:
+            del self._doubts[next(iter(self._doubts))]
 
     def give_back(self, reports: Reports) -> None:
         """They could not be written down: keep them for the next time."""
+        self._unconfirmed = []
         newer = self._reports
         self._reports = Reports(
             {**reports.accepted, **newer.accepted},
@@ -189,17 +207,19 @@ class Launcher:
         """Are calls under way whose answer is still to come? What runs after it was accepted is not counted."""
         return any(task.get_name() == _CALL for task in self._tasks)
 
-    def known(self) -> dict[tuple[str, int], Outcome | None]:
+    def unwritten(self) -> dict[_Key, Outcome | None]:
         """Everything that was handed over and is not written down yet, by name and attempt: how it ended, or None while
         it is under way. What was withdrawn is not in it: no call was made."""
-        found: dict[tuple[str, int], Outcome | None] = {
-            (flight.order.name, flight.order.attempt): None
-            for flights in (self._flying, self._batched)
-            for flight in flights.values()
+        found: dict[_Key, Outcome | None] = {
+            _key(flight): None for flights in (self._flying, self._batched) for flight in flights.values()
         }
-        for flight, outcome in self._reports.ended:
-            found[flight.order.name, flight.order.attempt] = outcome
+        for flight, outcome in (*self._unconfirmed, *self._reports.ended):
+            found[_key(flight)] = outcome
         return found
+
+    def known(self) -> dict[_Key, Outcome | None]:
+        """The same, and what is written down as in doubt. What is not in it was not called, or has ended for good."""
+        return {**self._doubts, **self.unwritten()}
 
     async def drain(self, grace_s: float) -> None:
         """Make no more calls, give those that are being made a moment to end, then let go. What runs elsewhere
@@ -226,6 +246,8 @@ class Launcher:
     async def _launch(self, flight: Flight, lane: str, doubtful: bool) -> None:
         try:
             outcome = await self._call_in_turn(flight, lane, doubtful)
+        except Exception as broken:  # noqa: BLE001  # why: a launch whose target is broken must not stay open for ever
+            outcome = _broken(flight.kind, broken)
         finally:
             self._outstanding[flight.kind].give_back(lane)
         if outcome is None:
@@ -249,10 +271,7 @@ class Launcher:
             outcome = await self._call(flight)
         finally:
             slots.give_back(lane)
-        if doubtful and outcome is not None and outcome.verdict is Verdict.NOT_STARTED:
-            # That call did not go out, but the one of a former leader may have.
-            return msgspec.structs.replace(outcome, verdict=Verdict.UNKNOWN)
-        return outcome
+        return _less_certain(outcome) if doubtful and outcome is not None else outcome
 
     async def _slot(self, flight: Flight, slots: Slots, lane: str) -> bool:
         """Wait for its turn. False: it shall not be called any more. Raises TimeoutError if that takes too long."""
@@ -299,6 +318,7 @@ class Launcher:
     def _withdraw(self, flights: Sequence[Flight]) -> None:
         for flight in flights:
             self._flying.pop(flight.lid, None)
+            self._reports.accepted.pop(flight.lid, None)
         self._reports.withdrawn.extend(flights)
         self._wake()
 
@@ -307,9 +327,12 @@ class Launcher:
         target = self._targets[flight.kind]
         self._reports.accepted[flight.lid] = flight
         self._wake()
-        if flight.cancel is not None:
-            await target.cancel(flight.order)
-        outcome = await target.watch(flight.order)
+        try:
+            if flight.cancel is not None:
+                await target.cancel(flight.order)
+            outcome = await target.watch(flight.order)
+        except Exception as broken:  # noqa: BLE001  # why: the same
+            outcome = _broken(flight.kind, broken)
         if outcome.is_too_late:
             self._withdraw([flight])
         else:
@@ -319,22 +342,40 @@ class Launcher:
         self._flying.pop(flight.lid, None)
         self.report(flight, outcome)
 
-    async def _launch_batch(self, kind: str, flights: list[Flight]) -> None:
+    async def _launch_batch(self, kind: str, flights: list[Flight], doubtful: bool) -> None:
         target = self._targets[kind]
         assert isinstance(target, BatchTarget)
+        outcomes: Sequence[Outcome]
         try:
             if not self._may_call():
                 self._withdraw(flights)
                 return
             self._batched.update((flight.lid, flight) for flight in flights)
             outcomes = await target.launch_batch([self._empowered(flight.order) for flight in flights])
+        except Exception as broken:  # noqa: BLE001  # why: the same
+            outcomes = [_broken(kind, broken)] * len(flights)
         finally:
             self._outstanding[kind].give_back(kind, len(flights))
-            for flight in flights:
-                self._batched.pop(flight.lid, None)
         for flight, outcome in zip(flights, outcomes, strict=True):
+            self._batched.pop(flight.lid, None)
             if outcome.is_too_late:
                 self._reports.withdrawn.append(flight)
             else:
-                self._reports.ended.append((flight, outcome))
+                self._reports.ended.append((flight, _less_certain(outcome) if doubtful else outcome))
         self._wake()
+
+
+def _key(flight: Flight) -> _Key:
+    return flight.order.name, flight.order.attempt
+
+
+def _less_certain(outcome: Outcome) -> Outcome:
+    """That call did not go out, but the one of a former leader may have."""
+    is_certain = outcome.verdict is Verdict.NOT_STARTED
+    return msgspec.structs.replace(outcome, verdict=Verdict.UNKNOWN) if is_certain else outcome
+
+
+def _broken(kind: str, wrong: Exception) -> Outcome:
+    """A target never raises for what can go wrong with a call, so this is a defect: say so, loudly."""
+    log.error("a target broke its contract", kind=kind, exc_info=wrong)
+    return Outcome(Verdict.UNKNOWN, f"the target {kind} failed: {type(wrong).__name__}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,11 +16,8 @@ import structlog
 
 from tocsin import __version__
 from tocsin.backup.manifest import BackupManifest
-from tocsin.backup.patience import in_thread
-from tocsin.backup.store import Backups
-from tocsin.errors import Gap, NoLeader, NotFound, Refused, StateDamaged, TocsinError, Uncertain
+from tocsin.errors import Gap, JournalUnavailable, NoLeader, Refused, Uncertain
 from tocsin.journal import codec
-from tocsin.journal.contract import Birth, Bounds, Origin
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
@@ -29,11 +25,11 @@ from tocsin.replica.follower import catch_up
 from tocsin.replica.leader import GRACE_S
 from tocsin.replica.notices import Applied
 from tocsin.replica.office import DataLock
+from tocsin.replica.origins import Origins
 from tocsin.replica.parts import Parts, Setup
 from tocsin.replica.peers import Answered, Fate
 from tocsin.replica.recovery import Recovery, mark_damaged
 from tocsin.replica.snapshotter import Snapshotter
-from tocsin.state import snapshot
 from tocsin.state.snapshot import Manifest
 from tocsin.state.store import Meta
 from tocsin.targets.contract import Output
@@ -97,25 +93,25 @@ class Replica:
             raise
 
     async def _start(self) -> None:
-        setup = self._setup
+        setup, origins = self._setup, Origins(self._setup)
         for foundation in self.foundations:
             self._standing.append(foundation)
             await foundation.start()
-        await setup.journal.open(self._origin)
+        await self._patiently(lambda: setup.journal.open(origins.of_journal))
         if self.on_open is not None:
-            await self.on_open()
+            await self._patiently(self.on_open)
         recovery = Recovery(
             setup.journal,
             setup.paths.state,
             setup.paths.snapshots,
             setup.metrics,
-            [self._from_peers, self._from_backup],
+            [origins.from_peers, origins.from_backup],
             may_go_back=setup.losses.are_to_be_noted,
         )
-        self._store = await recovery.store()
-        await asyncio.to_thread(shutil.rmtree, setup.paths.restore, ignore_errors=True)
+        self._store = await self._patiently(recovery.store)
+        await origins.tidy()
         parts = Parts(setup, self._store, self._on_state, self.status)
-        await catch_up(setup.journal, parts.applier, self._store, self._on_state)
+        await self._patiently(lambda: catch_up(setup.journal, parts.applier, self._store, self._on_state))
         setup.office.observed(self.clock.elapsed_s(), is_vacant=not self._store.meta.leader)
         for target in setup.targets.values():
             await target.start()
@@ -129,6 +125,17 @@ class Replica:
             await self.stop()
             if error is not None:
                 raise error
+
+    async def _patiently(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """A quorum that is electing does not answer for a moment: that is no reason not to start."""
+        while True:
+            try:
+                return await work()
+            except JournalUnavailable as wrong:
+                if self._setup.office.renew_s is None:
+                    raise
+                log.warning("the journal does not answer yet", reason=str(wrong))
+            await asyncio.sleep(0.5)
 
     async def failed(self) -> BaseException | None:
         """Returns when a part of it ends: with what ended it, or None after ``stop``."""
@@ -161,60 +168,6 @@ class Replica:
             await foundation.stop()
         self._standing = []
         self._lock.leave()
-
-    async def _origin(self) -> Origin:
-        """There is no journal yet: what does it go on from? A snapshot that somebody has put here, or the newest
-        backup."""
-        paths = self._setup.paths
-        restored = snapshot.manifests(paths.restore)
-        if paths.restore.exists() and not restored:
-            raise StateDamaged(
-                f"{paths.restore} holds a backup that was not restored to its end",
-                hint="restore it once more, or remove that folder to begin with nothing",
-            )
-        for manifest in restored:
-            await asyncio.to_thread(snapshot.verify, paths.restore, manifest)
-            paths.snapshots.mkdir(parents=True, exist_ok=True)
-            for path in paths.restore.iterdir():
-                await asyncio.to_thread(shutil.copy2, path, paths.snapshots / path.name)
-            log.warning("going on from a restored snapshot", seq=manifest.seq, journal=manifest.incarnation)
-            return Origin(manifest.seq, manifest.incarnation)
-        backups = self._setup.backups
-        if backups is None or paths.state.exists():
-            return Origin()
-        if not backups.owner:
-            await self._tell_of_backups(backups)
-            return Origin()
-        try:
-            found = await in_thread(lambda: backups.fetch_newest(paths.snapshots, owner=backups.owner))
-        except NotFound:
-            return Origin()
-        log.warning("there is no journal: going on from the newest backup", seq=found.seq, place=str(backups))
-        return Origin(found.seq, found.incarnation)
-
-    async def _tell_of_backups(self, backups: Backups) -> None:
-        """Whose they are cannot be known: another service, given the same place, must not launch what is in them."""
-        with contextlib.suppress(TocsinError):
-            if await in_thread(backups.list):
-                log.warning(
-                    "there are backups, and this service begins with nothing",
-                    place=str(backups),
-                    remedy=f"to go on from them: stop it, empty {self._setup.paths.data}, and "
-                    f"'tocsin restore {backups} --data {self._setup.paths.data}'",
-                )
-
-    async def _from_peers(self, birth: Birth, bounds: Bounds) -> Manifest | None:
-        peers, folder = self._setup.peers, self._setup.paths.snapshots
-        return await peers.fetch_snapshot(birth.incarnation, bounds.first - 1, folder)
-
-    async def _from_backup(self, birth: Birth, bounds: Bounds) -> Manifest | None:
-        """The very backup that the journal was born to go on from, while its entries are still there."""
-        backups, folder = self._setup.backups, self._setup.paths.snapshots
-        if backups is None or bounds.first - 1 > birth.after:
-            return None
-        wanted = (birth.after, birth.origin)
-        found = [each for each in await in_thread(backups.list) if (each.seq, each.incarnation) == wanted]
-        return await in_thread(lambda: backups.fetch(found[0], folder)) if found else None
 
     # What others may ask of it
 
@@ -300,8 +253,9 @@ class Replica:
     async def step_down(self) -> None:
         """Resign, on whichever replica leads."""
         if self.is_leader:
-            if not any(self.parts.rounds.seen.statuses.values()):
-                raise Refused("no other replica answers: nobody could take over")
+            others = (await self.parts.rounds.look()).statuses.values()
+            if not any(status is not None and status.role == "follower" for status in others):
+                raise Refused("no other replica answers that could take over")
             self.parts.career.step_down()
         elif self.meta.leader in ("", self.name):
             raise NoLeader("nobody leads at this moment")

@@ -132,4 +132,3 @@ class Snapshotter:
         now_s = self._clock.elapsed_s()
         self._lent = {seq: until_s for seq, until_s in self._lent.items() if until_s > now_s}
         return set(self._lent)
-

@@ -1,0 +1,90 @@
+"""Where a state comes from that this disk does not hold: what a person restored, what the others hold, the backups."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+
+import structlog
+
+from tocsin.backup.patience import in_thread
+from tocsin.backup.store import Backups
+from tocsin.errors import NotFound, StateDamaged, TocsinError
+from tocsin.journal.contract import Birth, Bounds, Origin
+from tocsin.replica.parts import Setup
+from tocsin.state import snapshot
+from tocsin.state.snapshot import Manifest
+
+log = structlog.get_logger()
+
+
+class Origins:
+    """The sources, in the order in which they are asked."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._paths = setup.paths
+        self._peers = setup.peers
+        self._backups = setup.backups
+
+    async def of_journal(self) -> Origin:
+        """There is no journal yet: what does it go on from? A snapshot that somebody has put here, or the newest
+        backup of this very cluster."""
+        restored = await self._restored()
+        if restored is not None:
+            return Origin(restored.seq, restored.incarnation)
+        backups = self._backups
+        if backups is None or self._paths.state.exists():
+            return Origin()
+        if not backups.owner:
+            await self._tell_of(backups)
+            return Origin()
+        try:
+            found = await in_thread(lambda: backups.fetch_newest(self._paths.snapshots, owner=backups.owner))
+        except NotFound:
+            return Origin()
+        log.warning("there is no journal: going on from the newest backup", seq=found.seq, place=str(backups))
+        return Origin(found.seq, found.incarnation)
+
+    async def from_peers(self, birth: Birth, bounds: Bounds) -> Manifest | None:
+        return await self._peers.fetch_snapshot(birth.incarnation, bounds.first - 1, self._paths.snapshots)
+
+    async def from_backup(self, birth: Birth, bounds: Bounds) -> Manifest | None:
+        """The very backup that the journal was born to go on from, while its entries are still there."""
+        backups = self._backups
+        if backups is None or bounds.first - 1 > birth.after:
+            return None
+        wanted = (birth.after, birth.origin)
+        found = [each for each in await in_thread(backups.list) if (each.seq, each.incarnation) == wanted]
+        return await in_thread(lambda: backups.fetch(found[0], self._paths.snapshots)) if found else None
+
+    async def tidy(self) -> None:
+        """What was restored is in use: the copy is not needed any more."""
+        await asyncio.to_thread(shutil.rmtree, self._paths.restore, ignore_errors=True)
+
+    async def _restored(self) -> Manifest | None:
+        """What ``tocsin restore`` has put here."""
+        folder = self._paths.restore
+        if not folder.exists():
+            return None
+        found = snapshot.manifests(folder)
+        if not found:
+            raise StateDamaged(
+                f"{folder} holds a backup that was not restored to its end",
+                hint="restore it once more, or remove that folder to begin with nothing",
+            )
+        await asyncio.to_thread(snapshot.verify, folder, found[0])
+        await asyncio.to_thread(shutil.copytree, folder, self._paths.snapshots, dirs_exist_ok=True)
+        log.warning("going on from a restored snapshot", seq=found[0].seq, journal=found[0].incarnation)
+        return found[0]
+
+    async def _tell_of(self, backups: Backups) -> None:
+        """Whose they are cannot be known: another service, given the same place, must not launch what is in them."""
+        with contextlib.suppress(TocsinError):
+            if await in_thread(backups.list):
+                data = self._paths.data
+                log.warning(
+                    "there are backups, and this service begins with nothing",
+                    place=str(backups),
+                    remedy=f"to go on from them: stop it, empty {data}, and 'tocsin restore {backups} --data {data}'",
+                )

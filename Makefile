@@ -13,7 +13,7 @@ help:  ## What there is to do
 run: $(VENV)/.run  ## Start the service here with a few example schedules
 	@$(BIN)/tocsin serve --data tocsin-data --example
 
-cluster: $(VENV)/.run  ## Start three replicas here, and kill the one that leads
+cluster: $(VENV)/.run  ## Start three replicas here, for you to kill the one that leads
 	@$(BIN)/python deploy/local_cluster.py --example $(WITH)
 
 test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tests

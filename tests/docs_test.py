@@ -36,6 +36,18 @@ def each_command_in_the_readme_can_be_typed(line: str) -> None:
     command.make_context(name, words, resilient_parsing=False)
 
 
+def _documented_lines() -> list[str]:
+    texts = [path.read_text().replace("\\\n", " ") for path in (ROOT / "docs").glob("*.md")]
+    lines = [line.strip() for text in texts for line in text.splitlines() if line.startswith("    tocsin ")]
+    return [line.partition("  #")[0] for line in lines]
+
+
+@pytest.mark.parametrize("line", _documented_lines())
+def each_command_in_the_documents_can_be_typed(line: str) -> None:
+    name, *words = shlex.split(line)[1:]
+    COMMANDS.commands[name].make_context(name, words, resilient_parsing=False)
+
+
 def the_schedule_in_the_readme_is_accepted() -> None:
     (block,) = _blocks("yaml")
     found = schedule.convert(yaml.safe_load(block))

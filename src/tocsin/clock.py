@@ -37,8 +37,10 @@ class SystemClock:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     async def wait(self, event: asyncio.Event, timeout_s: float) -> bool:
+        # Not wait_for: before Python 3.12 it swallows a cancellation that comes in the moment the event is set.
         try:
-            await asyncio.wait_for(event.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
         except TimeoutError:
             return False
         return True

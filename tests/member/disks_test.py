@@ -136,6 +136,26 @@ def a_survivor_recovers_and_the_others_join_it(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def a_survivor_that_was_killed_recovers_and_all_hold_the_same_data(tmp_path: Path) -> None:
+    """etcd's log may lack its last entry then, while its data has it: who joins must be sent the data."""
+
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, b, c = await town.founded()
+            await keeps(a)
+            await b.lose_disk()
+            await c.lose_disk()
+            await a.die()
+            empty = [asyncio.create_task(house.start()) for house in (b, c)]
+            await a.start(recover=True)
+            await asyncio.gather(*empty)
+            await keeps(a)
+            found = [await house.client(alone=True).range(b"kept") for house in (a, b, c)]
+            assert len({(each.revision, tuple(each.kvs)) for each in found}) == 1, found
+
+    asyncio.run(story())
+
+
 def recovery_is_refused_where_nothing_is_lost_or_nothing_is_left(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_town(tmp_path) as town:

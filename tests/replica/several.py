@@ -202,10 +202,7 @@ class Neighbours:
         ]
         for made, name in sorted(offers, key=lambda offer: -offer[0].seq):
             with self._other(name).lend(made.seq) as (manifest, path):
-                folder.mkdir(parents=True, exist_ok=True)
-                partial = folder / "fetched.partial"
-                partial.write_bytes(path.read_bytes())
-                snapshot.admit(folder, partial, manifest)
+                await asyncio.to_thread(_copied, path, folder, manifest)
                 return manifest
         return None
 
@@ -214,6 +211,13 @@ class Neighbours:
         if {name, self._name} & town.silent or name not in town.replicas:
             raise Unreachable(f"{name} does not answer")
         return town.replicas[name]
+
+
+def _copied(path: Path, folder: Path, manifest: Manifest) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / "fetched.partial"
+    partial.write_bytes(path.read_bytes())
+    snapshot.admit(folder, partial, manifest)
 
 
 class Town:
@@ -288,11 +292,11 @@ class Town:
         await self.until(lambda: len(self.world.named(name)) >= count)
         return self.world.named(name)[count - 1]
 
-    async def cut(self, name: str) -> None:
-        """From the journal and from the others: it is as good as paused. Returns when somebody else leads."""
+    async def cut(self, name: str) -> Replica:
+        """From the journal and from the others: it is as good as paused. Returns who leads instead."""
         self.silent.add(name)
         self.handles[name].cut()
-        await self.leader(but=name)
+        return await self.leader(but=name)
 
     def heal(self, name: str) -> None:
         self.silent.discard(name)

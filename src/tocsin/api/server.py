@@ -192,7 +192,10 @@ async def _serve(
         await asyncio.gather(serving, greeting, watching, return_exceptions=True)
         stopping.cancel()
     if failing.done():
-        log.error("the scheduling loop has ended", reason=str(failing.result()), exc_info=failing.result())
+        wrong = failing.result()
+        # What Tocsin itself raises says all there is to say; for anything else it takes the trace.
+        trace = None if isinstance(wrong, TocsinError) else wrong
+        log.error("the service ends", reason=str(wrong), exc_info=trace)
         return 1
     failing.cancel()
     log.info("stopping")

@@ -23,9 +23,9 @@ from tocsin.member.founding import Found, Greeter, Inquiry
 from tocsin.member.health import Watch, endpoint_of
 from tocsin.member.joining import Door, Ticket
 from tocsin.member.process import Process
-from tocsin.member.program import find_program, listening_host
+from tocsin.member.program import Program, find_program, listening_host
 from tocsin.member.record import Memory
-from tocsin.member.recovery import Recovery
+from tocsin.member.recovery import RECOVERING, Recovery
 from tocsin.member.secret import Credentials, read_secret
 from tocsin.model.cluster import Hello
 
@@ -174,20 +174,30 @@ class EtcdMember:
         afresh = self._force or not self._memory.has_data()
         if not self._memory.has_data():
             await self._settle()
-        self._process = Process(
+        is_recovering = self._force
+        process, watch = await self._run(program, afresh)
+        if is_recovering:
+            await self._recovery.make_whole(self._client)
+            await process.stop()
+            process, watch = await self._run(program, afresh=True)
+            self._recovery.mark()
+        watch.start()
+
+    async def _run(self, program: Program, afresh: bool) -> tuple[Process, Watch]:
+        """Returns when etcd answers with a majority behind it."""
+        assert self._client is not None
+        assert self._others is not None
+        process = self._process = Process(
             program.command(self._own, self._enrolment.credentials, self._memory.etcd),
             self._memory.etcd,
             self._clock,
             once=self._once,
             removed=self._on_removed,
         )
-        self._watch = Watch(self._own, self._process, self._client, self._others, self._clock)
-        force = self._force
-        await self._process.start(self._watch.answers, afresh=afresh)
+        watch = self._watch = Watch(self._own, process, self._client, self._others, self._clock)
+        await process.start(watch.answers, afresh=afresh)
         await self._until_usable()
-        if force:
-            self._recovery.mark()
-        self._watch.start()
+        return process, watch
 
     async def stop(self) -> None:
         """In good order: if this member leads the others, another one does before it goes."""
@@ -220,7 +230,7 @@ class EtcdMember:
         """What etcd needs to be told as long as it has no data; nothing any more when it has."""
         if self._memory.has_data():
             force, self._force = self._force, False
-            return ["--force-new-cluster"] if force else []
+            return list(RECOVERING) if force else []
         with suppress(FileNotFoundError):
             shutil.rmtree(self._memory.etcd)
         record = self._memory.record

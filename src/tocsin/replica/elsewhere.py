@@ -30,7 +30,12 @@ LOOK_UP_PATIENCE_S = 15.0
 """The same where it will still know after that, because its target keeps records."""
 DOUBTED_MAX = 1_000
 ASKED_AT_ONCE = 500
+AGAIN_AT_ONCE = 5_000
+RESOLVED_AT_ONCE = 200
+"""So many are written in one entry."""
 
+Told = tuple[Flight, Outcome, str]
+"""A launch that was in doubt, how it ended, and who says so."""
 AskFates = Callable[[str, Sequence[Asked]], Awaitable[list[Fate]]]
 
 
@@ -59,7 +64,7 @@ class Elsewhere:
         self._wake = wake
         self._cases: dict[int, _Case] = {}
         self._again: list[Again] = []
-        self._resolved: list[tuple[Flight, Outcome, str]] = []
+        self._resolved: list[Told] = []
         self._news = asyncio.Event()
         self._ask_later_s = 0.0
 
@@ -77,18 +82,32 @@ class Elsewhere:
         """It is to be stopped: it then ends as cancelled, and is not called again."""
         if (case := self._cases.get(lid)) is not None:
             case.flight.cancel = reason
+        for flight, _ in self._again:
+            if flight.lid == lid:
+                flight.cancel = reason
+
+    def forget(self, lid: int) -> None:
+        """A person has ended the doubt: what others tell of it comes too late."""
+        self._cases.pop(lid, None)
 
     def take_again(self) -> list[Again]:
-        found, self._again = self._again, []
+        found, self._again = self._again[:AGAIN_AT_ONCE], self._again[AGAIN_AT_ONCE:]
         return found
 
-    def give_back(self, again: Sequence[Again]) -> None:
+    def take_resolved(self) -> list[Told]:
+        """Launches in doubt whose outcome is known now."""
+        found, self._resolved = self._resolved[:RESOLVED_AT_ONCE], self._resolved[RESOLVED_AT_ONCE:]
+        return found
+
+    @property
+    def pending(self) -> bool:
+        """Is there more to take?"""
+        return bool(self._again or self._resolved)
+
+    def give_back(self, again: Sequence[Again], resolved: Sequence[Told]) -> None:
+        """They could not be written down."""
         self._again[:0] = again
-
-    def take_resolved(self) -> list[tuple[Flight, Outcome, str]]:
-        """Launches in doubt whose outcome is known now, and from whom."""
-        found, self._resolved = self._resolved, []
-        return found
+        self._resolved[:0] = resolved
 
     async def run(self) -> None:
         """For ever: it is cancelled when the term ends."""
@@ -117,7 +136,9 @@ class Elsewhere:
             chunk = cases[start : start + ASKED_AT_ONCE]
             try:
                 fates = await self._ask(host, [case.asked() for case in chunk])
-            except TocsinError:
+            except Exception as wrong:  # why: an unanswered question must not end all asking
+                if not isinstance(wrong, TocsinError):
+                    log.error("a replica could not be asked", replica=host, exc_info=wrong)
                 for case in cases[start:]:
                     self._silent(case)
                 return
@@ -169,8 +190,8 @@ class Elsewhere:
             self._close(case)
             self._resolved.append((case.flight, outcome, case.host))
             self._wake()
-        elif fate.how == "unknown":
-            self._close(case)
+        elif fate.how in ("unknown", "ended"):
+            self._close(case)  # there is nothing more to be learnt
 
     def _call_again(self, flight: Flight, *, doubtful: bool) -> None:
         if flight.cancel is not None:

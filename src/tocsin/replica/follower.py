@@ -86,7 +86,7 @@ class Follower:
     async def _read(self, arrived: asyncio.Queue[_Arrived]) -> None:
         """A journal that does not answer is asked again; a gap is the end."""
         after = self._store.meta.seq
-        while True:
+        while not self._stop.is_set():
             try:
                 records = self._journal.read(after)
                 async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator

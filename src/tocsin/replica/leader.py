@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -20,7 +20,7 @@ from tocsin.model.command import Command
 from tocsin.model.launch import LaunchState
 from tocsin.replica import tally
 from tocsin.replica.conclusion import Concluder
-from tocsin.replica.elsewhere import DOUBTED_MAX, Elsewhere
+from tocsin.replica.elsewhere import ASK_EVERY_S, DOUBTED_MAX, Elsewhere
 from tocsin.replica.flight import Again, flight_of_row, flights_of_starts
 from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.launcher import Launcher, Reports
@@ -34,8 +34,11 @@ from tocsin.replica.wishes import Wish, Wishes, prepared, settle
 from tocsin.state import queries
 
 log = structlog.get_logger()
+_T = TypeVar("_T")
 
 DUE_AT_ONCE = 5_000
+CONCLUDED_AT_ONCE = 200
+"""So many open launches a new leader looks into before it is heard again."""
 GRACE_S = 10.0
 DOUBTED_FOR_MS = 3_600_000
 """So long a new leader still asks what became of a launch that was put in doubt."""
@@ -84,6 +87,8 @@ class Leader:
         self._wishes = Wishes(wake.set)
         self._outlook = Outlook()
         self._stopping = self._deposed = False
+        self._clock_off_ms = 0
+        """By how much this machine's clock is known to be wrong: only what is written last knows of it."""
         self._vigil = Vigil(around.clock, around.office, around.checkpoint_s)
         self._told: set[asyncio.Task[None]] = set()
         self._former_terms = former_terms
@@ -133,8 +138,9 @@ class Leader:
             self._launcher.close()
             self._around.office.ended()
             self._wishes.close(NoLeader("this replica has left office", hint="try again in a moment"))
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            for task in (asking, *self._told):
+                task.cancel()
+            await asyncio.gather(asking, *self._told, return_exceptions=True)
 
     async def turn(self) -> Tick:
         """One turn of the loop."""
@@ -155,27 +161,26 @@ class Leader:
         forgotten = await self._forgetting.changes(now_ms)
         outcomes = changes_of(reports, self._launcher.targets, now_ms)
         again = self._elsewhere.take_again()
-        resolved = resolutions(self._elsewhere.take_resolved())
+        told = self._elsewhere.take_resolved()
         changes = [
             *_attempts(again),
             *plan.changes(),
             *forgotten,
             *outcomes,
             *([c.Checkpoint()] if self._vigil.is_checkpoint_due() else []),
-            *resolved,
+            *resolutions(told),
             *commands,
         ]
-        if not changes and self._vigil.is_to_be_heard(now_ms, self._store.meta, self._proposer.sent_s):
-            changes = [c.Renewed()]
-        if changes:
+        if changes := changes or self._renewal():
             try:
                 results = await self._proposer.commit(changes, self.term, now_ms)
             except (JournalError, Deposed, Stopping) as refused:
                 self._launcher.give_back(reports)
-                self._elsewhere.give_back(again)
+                self._elsewhere.give_back(again, told)
                 return await self._not_written(refused, wishes)
-            await self._act(plan, changes, results, now_ms)
+            self._launcher.written()
             self._call_again(again)
+            await self._act(plan, changes, results, now_ms)
             for wish, result in zip(wishes, results[len(changes) - len(commands) :], strict=True):
                 settle(wish.answer, result)
             tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
@@ -214,8 +219,11 @@ class Leader:
         around, db = self._around, self._store.db
         rows = await self._on_state(queries.handed_over, db)
         concluder = Concluder(around.name, self._launcher, self._elsewhere, self._metrics)
-        for again in _portions(await concluder.conclude(rows, self.term, self._former_terms)):
-            await self._proposer.commit(_attempts(again), self.term, self._clock.wall_ms())
+        for some in _portions(rows, CONCLUDED_AT_ONCE):
+            again = await concluder.conclude(some, self.term, self._former_terms)
+            # To conclude many takes its time: the others are to hear that somebody is in office.
+            if changes := _attempts(again) or self._renewal():
+                await self._proposer.commit(changes, self.term, self._clock.wall_ms())
             self._call_again(again)
         for row in rows:
             if row.cancel is not None:
@@ -251,6 +259,7 @@ class Leader:
         if not moved_ms or self._around.is_sole or not await self._around.is_clock_off():
             return False
         log.error("this machine's clock was changed and the others' were not: leaving office", ms=moved_ms)
+        self._clock_off_ms = moved_ms
         self.stop()
         return True
 
@@ -268,6 +277,7 @@ class Leader:
             elif isinstance(change, c.CancelRequested) and isinstance(result, int):
                 self._cancel(result, change.reason)
             elif isinstance(change, c.LaunchRequested | c.LaunchResolved) and isinstance(result, int):
+                self._elsewhere.forget(result)
                 requested.append(result)
         if lids or requested:
             rows = await self._on_state(queries.orders, self._store.db, lids + requested)
@@ -279,19 +289,28 @@ class Leader:
                 self._cancel(lid, reason)
 
     def _call_again(self, again: Sequence[Again]) -> None:
-        for flight, doubtful in again:
-            self._launcher.hand_over([flight], doubtful=doubtful)
+        for doubtful in (False, True):
+            flights = [flight for flight, is_doubtful in again if is_doubtful is doubtful]
+            self._launcher.hand_over(flights, doubtful=doubtful)
 
     def _cancel(self, lid: int, reason: str) -> None:
         """Wherever it runs."""
-        found = self._elsewhere.host_of(lid)
-        if found is None:
-            self._launcher.cancel(lid, reason)
-            return
         self._elsewhere.cancelled(lid, reason)
-        telling = asyncio.create_task(self._around.cancel_elsewhere(*found, reason), name="cancel")
-        self._told.add(telling)
-        telling.add_done_callback(self._told.discard)
+        self._launcher.cancel(lid, reason)
+        if self._elsewhere.host_of(lid) is not None:
+            telling = asyncio.create_task(self._tell_to_cancel(lid, reason), name="cancel")
+            self._told.add(telling)
+            telling.add_done_callback(self._told.discard)
+
+    async def _tell_to_cancel(self, lid: int, reason: str) -> None:
+        """The replica where it runs, until it has heard or the launch is over."""
+        while (found := self._elsewhere.host_of(lid)) is not None:
+            try:
+                await self._around.cancel_elsewhere(*found, reason)
+                return
+            except TocsinError as wrong:
+                log.warning("a launch that runs elsewhere cannot be cancelled yet", reason=str(wrong))
+            await self._clock.wait(asyncio.Event(), ASK_EVERY_S)
 
     async def _not_written(self, refused: TocsinError, wishes: list[Wish]) -> Tick:
         """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
@@ -314,19 +333,26 @@ class Leader:
         else:
             self._launcher.close()
             await self._launcher.settled()
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.wall_ms() - self._clock_off_ms
         try:
             changes: list[c.Change] = []
             while self._launcher.pending:
                 if changes:
                     await self._proposer.commit(changes, self.term, now_ms)
+                    self._launcher.written()
                 changes = changes_of(self._launcher.take(), self._launcher.targets, now_ms)
             await self._proposer.commit([*changes, c.Resigned()], self.term, now_ms)
+            self._launcher.written()
             log.info("resigned", term=self.term)
         except (JournalError, Deposed) as refused:
             log.warning("left office without a word", reason=str(refused))
 
     # Small steps
+
+    def _renewal(self) -> list[c.Change]:
+        """If it is time to be heard."""
+        now_ms, sent_s = self._clock.wall_ms(), self._proposer.sent_s
+        return [c.Renewed()] if self._vigil.is_to_be_heard(now_ms, self._store.meta, sent_s) else []
 
     async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish]) -> Tick:
         next_ms: int | None = await self._on_state(self._outlook.next_wake_ms, self._store.db)
@@ -339,7 +365,7 @@ class Leader:
             commands=len(wishes),
             next_ms=next_ms,
             # What ended may have let something that waited for it go.
-            more=overdue or bool(self._wishes or reports.ended) or self._launcher.pending,
+            more=overdue or bool(self._wishes or reports.ended) or self._launcher.pending or self._elsewhere.pending,
         )
 
     async def _sleep(self, next_ms: int | None) -> None:
@@ -356,6 +382,6 @@ def _attempts(again: Sequence[Again]) -> list[c.Change]:
     return [c.AttemptsStarted([f.lid for f in flights], [f.order.attempt for f in flights])]
 
 
-def _portions(again: Sequence[Again]) -> Iterator[Sequence[Again]]:
-    for start in range(0, len(again), DUE_AT_ONCE):
-        yield again[start : start + DUE_AT_ONCE]
+def _portions(rows: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]

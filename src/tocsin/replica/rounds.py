@@ -1,8 +1,8 @@
 """Every few seconds each replica looks at the others.
 
 - The leader trims the journal behind the newest snapshot that a majority holds.
-- A follower compares its digests with the leader's. If they differ it stops: two replicas that disagree cannot both be
-  right, and going on would only make it worse.
+- All compare their digests. One that differs from the leader, or from most of the others, stops: replicas that disagree
+  cannot all be right, and going on would only make it worse.
 - All know whose clock is off.
 """
 
@@ -71,10 +71,9 @@ class Rounds:
         await self.look()
         own = self._own()
         measure(self._metrics, own, self.seen)
+        compare(own, list(self.seen.statuses.values()), self._folder_note)
         if own.role == "leader":
             await self._trim(own)
-        elif own.leader:
-            compare(own, self.seen.statuses.get(own.leader), self._folder_note)
 
     async def look(self) -> Seen:
         """Ask all of them, now."""
@@ -137,17 +136,35 @@ def trimmable(own: PeerStatus, others: Sequence[PeerStatus | None]) -> int:
     return min([held_by_majority, *lent])
 
 
-def compare(own: PeerStatus, leader: PeerStatus | None, folder_note: str) -> None:
-    """Raises Diverged where the two have applied the same entries and hold different states."""
-    if leader is None or leader.incarnation != own.incarnation:
+def compare(own: PeerStatus, others: Sequence[PeerStatus | None], folder_note: str) -> None:
+    """Raises Diverged where this replica has applied the same entries as another and holds another state, if it is the
+    other one that leads, or if there are more who say otherwise than who agree."""
+    agreeing, differing = 0, []
+    for other in others:
+        if other is None or other.incarnation != own.incarnation:
+            continue
+        difference = first_difference(own, other)
+        if difference:
+            differing.append((other, difference))
+        elif difference == 0:
+            agreeing += 1
+    from_leader = [pair for pair in differing if pair[0].role == "leader" and own.role != "leader"]
+    if not from_leader and len(differing) <= agreeing + 1:
         return
-    theirs = {mark.seq: mark.digest for mark in leader.snapshots if mark.digest}
+    other, seq = (from_leader or differing)[0]
+    raise Diverged(
+        f"at entry {seq} the state of replica {own.name} is not that of {other.name}: they have diverged, and "
+        f"{own.name} stops",
+        hint=folder_note,
+    )
+
+
+def first_difference(own: PeerStatus, other: PeerStatus) -> int | None:
+    """The first entry after which the two are known to differ; 0: they agree; None: nothing can be compared."""
+    theirs = {mark.seq: mark.digest for mark in other.snapshots if mark.digest}
     pairs = [(mark.seq, mark.digest, theirs.get(mark.seq)) for mark in own.snapshots if mark.digest]
-    pairs += [(seq, digest, leader.digests.get(seq)) for seq, digest in own.digests.items()]
-    for seq, mine, other in pairs:
-        if other is not None and mine != other:
-            raise Diverged(
-                f"at entry {seq} the state of replica {own.name} is {mine[:16]} and that of the leader "
-                f"{leader.name} is {other[:16]}: they have diverged, and {own.name} stops",
-                hint=folder_note,
-            )
+    pairs += [(seq, digest, other.digests.get(seq)) for seq, digest in own.digests.items()]
+    known = [(seq, mine == told) for seq, mine, told in pairs if told is not None]
+    if not known:
+        return None
+    return min((seq for seq, is_same in known if not is_same), default=0)

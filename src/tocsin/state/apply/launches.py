@@ -97,8 +97,8 @@ def hand_overs_withdrawn(context: Context, change: c.HandOversWithdrawn) -> None
     for lid, attempt in zip(change.lids, change.attempts, strict=True):
         context.db.execute(
             f"UPDATE launch SET state = {LaunchState.RETRYING:d}, attempt = attempt - 1, retry_at_ms = ?, "
-            f"reason = 'the leader left office before the call' WHERE lid = ? AND attempt = ? "
-            f"AND state = {LaunchState.STARTED:d}",
+            "accepted_ms = NULL, reason = 'the leader left office before the call' WHERE lid = ? AND attempt = ? "
+            f"AND state IN ({LaunchState.STARTED:d}, {LaunchState.RUNNING:d})",
             (context.entry.time_ms, lid, attempt),
         )
         _close_if_cancelled(context, lid)

@@ -14,7 +14,7 @@ from tests.cluster.waiting import let_pass, until
 _LONGER_THAN_OFFICE_S = 5.0
 
 
-def _pause(replica: Replica, what: str, seconds: float) -> None:
+def pause(replica: Replica, what: str, seconds: float) -> None:
     if what != "etcd":
         replica.pause()
     if what != "tocsin":
@@ -30,14 +30,14 @@ def _pause(replica: Replica, what: str, seconds: float) -> None:
 def a_leader_that_is_paused_for_a_second_or_five_does_no_harm(trial: Trial, what: str) -> None:
     trial.begin()
     for seconds in (1, 5):
-        _pause(trial.cluster.until_healthy(), what, seconds)
+        pause(trial.cluster.until_healthy(), what, seconds)
     trial.spotless()
 
 
 def a_leader_that_is_paused_for_half_a_minute_is_replaced_and_follows(trial: Trial) -> None:
     """Meanwhile the journal is trimmed behind its back: it goes on with another one's snapshot."""
     term, leader = trial.term(), trial.begin()
-    _pause(leader, "both", 30)
+    pause(leader, "both", 30)
     trial.cluster.until_healthy()
     assert trial.term() > term
     trial.spotless()

@@ -143,9 +143,9 @@ def a_survivor_that_was_killed_recovers_and_all_hold_the_same_data(tmp_path: Pat
         async with a_town(tmp_path) as town:
             a, b, c = await town.founded()
             await keeps(a)
+            await a.die()
             await b.lose_disk()
             await c.lose_disk()
-            await a.die()
             empty = [asyncio.create_task(house.start()) for house in (b, c)]
             await a.start(recover=True)
             await asyncio.gather(*empty)

@@ -106,22 +106,17 @@ def a_snapshot_can_be_asked_for_anywhere_while_entries_go_on(tmp_path: Path) -> 
     async def work(town: Town) -> None:
         leader = await town.leader()
         follower = next(replica for replica in town.replicas.values() if replica is not leader)
-        wanted = asyncio.Event()
 
         async def go_on() -> None:
-            for number in range(10_000):
-                if wanted.is_set():
-                    return
-                await leader.propose(put(f"s{number}"))
+            await leader.propose(put())
+            await town.until(lambda: follower.meta.seq == leader.meta.seq)
 
-        going_on = asyncio.create_task(go_on())
-        await town.until(lambda: follower.meta.seq > 20)
+        town.on_answer = go_on
         async with asyncio.timeout(10):
-            for replica in (follower, leader):
-                made = await replica.snapshot_now()
-                assert made.incarnation == replica.meta.incarnation
-        wanted.set()
-        await going_on
+            made = await follower.snapshot_now()
+        assert made.seq < follower.meta.seq
+        assert made.incarnation == leader.meta.incarnation
+        await town.until(lambda: leader.snapshots() and leader.snapshots()[0].digest == made.digest)
 
     in_town(tmp_path, work)
 

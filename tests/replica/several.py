@@ -113,10 +113,10 @@ class Receiver:
         if has_ended(order.until_s, self._clock.elapsed_s()):
             return TOO_LATE
         call = self._running[order.name, order.attempt] = self._world.call(self._replica, order)
-        return await call.answer
+        return await asyncio.shield(call.answer)
 
     async def watch(self, order: Order) -> Outcome:
-        return await self._running[order.name, order.attempt].answer
+        return await asyncio.shield(self._running[order.name, order.attempt].answer)
 
     async def lookup(self, order: Order) -> Outcome | None:
         return Outcome(Verdict.UNKNOWN)
@@ -177,7 +177,10 @@ class Neighbours:
             other = self._other(leader)
         except Unreachable as wrong:
             raise NoLeader(str(wrong)) from None
-        return await other.carry_out(command)
+        answered = await other.carry_out(command)
+        if self._town.on_answer is not None:
+            await self._town.on_answer()
+        return answered
 
     async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
         self._town.asked.append((self._name, replica, term))
@@ -235,6 +238,8 @@ class Town:
         self.silent: set[str] = set()
         """They neither ask nor answer the others."""
         self.asked: list[tuple[str, str, int]] = []
+        self.on_answer: Callable[[], Awaitable[object]] | None = None
+        """What happens while a leader's answer is on its way back."""
 
     def make(self, name: str, **changes: Any) -> Replica:
         clock = self.clocks[name] = StepClock()

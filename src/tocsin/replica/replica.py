@@ -233,8 +233,7 @@ class Replica:
 
     async def snapshot_now(self) -> Manifest:
         """Every replica makes a snapshot. Returns this one's."""
-        await self.propose(MakeCheckpoint())
-        seq = self.meta.seq
+        seq: int = await self.propose(MakeCheckpoint())
         snapshotter = self.snapshotter
         while snapshotter.newest is None or snapshotter.newest.seq < seq:
             taken = snapshotter.taken

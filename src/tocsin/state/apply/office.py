@@ -47,8 +47,9 @@ def restored(context: Context, change: c.Restored) -> None:
     _was_absent(context, since_ms=change.since_ms)
 
 
-def checkpoint(context: Context, change: c.Checkpoint) -> None:
-    """The state stays as it is: whoever applies the entry looks at it."""
+def checkpoint(context: Context, change: c.Checkpoint) -> int:
+    """The state stays as it is: whoever applies the entry looks at it. Returns which one it is."""
+    return context.meta.seq + 1
 
 
 def _was_absent(context: Context, *, since_ms: int) -> None:

@@ -1,0 +1,148 @@
+"""The timing rule: nobody may take office while another one may still call, whatever the clocks do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.replica.office import (
+    DRIFT_MAX,
+    FOLLOWER_S,
+    HAND_OVER_S,
+    LEADER_S,
+    RENEW_S,
+    ElectedOffice,
+    SoleOffice,
+)
+
+_RATES = st.floats(1 - DRIFT_MAX, 1 + DRIFT_MAX)
+
+
+class _Clock:
+    """Set by hand. It runs at its own rate, from its own beginning."""
+
+    def __init__(self, rate: float = 1.0, origin_s: float = 1000.0) -> None:
+        self.rate = rate
+        self._origin_s = origin_s
+        self.true_s = 0.0
+
+    def elapsed_s(self) -> float:
+        return self._origin_s + self.true_s * self.rate
+
+    def wall_ms(self) -> int:
+        return round(self.elapsed_s() * 1000)
+
+    async def wait(self, event: asyncio.Event, timeout_s: float) -> bool:
+        raise AssertionError("nothing waits here")
+
+
+def _ends_at_true_s(office: ElectedOffice, clock: _Clock) -> float:
+    until_s = office.until_s()
+    assert until_s is not None
+    return clock.true_s + (until_s - clock.elapsed_s()) / clock.rate
+
+
+def _opens_at_true_s(office: ElectedOffice, clock: _Clock) -> float:
+    return clock.true_s + office.opens_in_s() / clock.rate
+
+
+@given(_RATES, _RATES, st.lists(st.tuples(st.floats(0, 2), st.floats(0, 1)), min_size=1, max_size=8))
+def a_follower_waits_until_the_leader_may_call_no_more(
+    leading: float, following: float, entries: list[tuple[float, float]]
+) -> None:
+    """Every entry is sent, acknowledged at some later moment, and seen by the follower at some other later one."""
+    own, others = _Clock(leading, 5.0), _Clock(following, 7_000_000.0)
+    leader, follower = ElectedOffice(own), ElectedOffice(others)
+    for pause_s, delay_s in entries:
+        own.true_s += pause_s
+        sent_s = own.elapsed_s()
+        others.true_s = own.true_s + delay_s
+        follower.observed(others.elapsed_s(), is_vacant=False)
+        own.true_s += delay_s
+        leader.renewed(sent_s)
+    assert _opens_at_true_s(follower, others) >= _ends_at_true_s(leader, own)
+
+
+def an_entry_counts_from_the_moment_before_it_was_sent() -> None:
+    clock = _Clock()
+    office = ElectedOffice(clock)
+    sent_s = clock.elapsed_s()
+    clock.true_s += 1.0  # the answer takes its time
+    office.renewed(sent_s)
+    assert office.until_s() == sent_s + LEADER_S
+
+
+def an_older_entry_takes_nothing_away() -> None:
+    clock = _Clock()
+    office = ElectedOffice(clock)
+    office.renewed(clock.elapsed_s())
+    office.renewed(clock.elapsed_s() - 1)
+    assert office.until_s() == clock.elapsed_s() + LEADER_S
+
+
+def to_hand_over_takes_time_that_must_be_left() -> None:
+    clock = _Clock(origin_s=0.0)
+    office = ElectedOffice(clock)
+    assert not office.holds()
+    office.renewed(0.0)
+    clock.true_s = LEADER_S - HAND_OVER_S
+    assert office.holds()
+    clock.true_s = LEADER_S - HAND_OVER_S + 0.001
+    assert not office.holds()
+
+
+def whoever_sleeps_has_no_authority_when_it_wakes() -> None:
+    clock = _Clock()
+    office = ElectedOffice(clock)
+    office.renewed(clock.elapsed_s())
+    clock.true_s += 3600
+    assert not office.holds()
+
+
+def after_a_resignation_anybody_may_take_office_at_once() -> None:
+    clock = _Clock()
+    office = ElectedOffice(clock)
+    office.observed(clock.elapsed_s(), is_vacant=True)
+    assert office.opens_in_s() <= 0
+
+
+def whoever_leaves_office_gives_the_others_time() -> None:
+    clock = _Clock()
+    office = ElectedOffice(clock)
+    office.renewed(clock.elapsed_s())
+    office.ended()
+    assert office.opens_in_s() > FOLLOWER_S
+    assert not office.holds()
+
+
+def whoever_was_too_late_does_not_hammer_the_journal() -> None:
+    clock = _Clock()
+    office = ElectedOffice(clock)
+    office.ended()
+    assert office.opens_in_s() == pytest.approx(RENEW_S)
+
+
+def a_replica_that_has_just_started_waits_from_what_it_has_read() -> None:
+    """However long the start took: what it read last may have been written a moment ago."""
+    clock = _Clock()
+    office = ElectedOffice(clock)
+    clock.true_s += 3600
+    office.observed(clock.elapsed_s(), is_vacant=False)
+    assert office.opens_in_s() == pytest.approx(FOLLOWER_S)
+
+
+def a_renewal_may_be_late_twice_before_the_office_opens() -> None:
+    assert LEADER_S > 2 * RENEW_S + HAND_OVER_S
+
+
+def the_only_replica_is_in_office_once_its_entry_is_written() -> None:
+    office = SoleOffice()
+    assert not office.holds()
+    office.renewed(0.0)
+    assert office.holds()
+    assert office.until_s() is None
+    office.ended()
+    assert not office.holds()

@@ -1,0 +1,164 @@
+"""What a replica concludes from a look at the others."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.replica.several import Town, in_town, put
+
+from tocsin.errors import Diverged
+from tocsin.model.cluster import PeerStatus, SnapshotMark
+from tocsin.replica.recovery import check_not_diverged, diverged_mark, remedy_of_divergence
+from tocsin.replica.rounds import CLOCK_OFF_MS, clock_is_off, compare, trimmable
+from tocsin.state import snapshot
+
+_FAR = CLOCK_OFF_MS + 1
+
+
+def _status(*seqs: int, lent: int | None = None, **fields: object) -> PeerStatus:
+    marks = [SnapshotMark(seq, f"digest of {seq}", 0) for seq in seqs]
+    given: dict[str, object] = {"name": "x", "version": "1", "role": "follower", "snapshots": marks}
+    return PeerStatus(**{**given, "lent_seq": lent, **fields})  # type: ignore[arg-type]  # why: built from pieces
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "upto"),
+    [
+        (_status(30, 20), [_status(20), _status(10)], 20),
+        (_status(30, 20), [_status(30), _status(30)], 30),
+        (_status(30), [_status(), _status()], 0),
+        (_status(30), [None, None], 0),
+        (_status(30), [_status(20), None], 20),
+        (_status(30), [_status(30), None], 30),
+        (_status(), [_status(30), _status(30)], 30),
+        (_status(30), [_status(20)], 20),
+        (_status(30), [None], 0),
+        (_status(50), [_status(40), _status(30), _status(20)], 30),
+        (_status(50), [_status(40), _status(30), None, None], 30),
+        (_status(50), [_status(40), None, None, None], 0),
+    ],
+)
+def the_journal_is_trimmed_behind_what_a_majority_holds(
+    own: PeerStatus, others: list[PeerStatus | None], upto: int
+) -> None:
+    """Whoever does not answer holds nothing."""
+    assert trimmable(own, others) == upto
+
+
+def what_somebody_fetches_holds_the_journal_back() -> None:
+    assert trimmable(_status(30, lent=10), [_status(30), _status(30)]) == 10
+    assert trimmable(_status(30), [_status(30, lent=20), _status(30, lent=25)]) == 20
+    assert trimmable(_status(30, lent=40), [_status(30), _status(30)]) == 30
+
+
+def alone_the_older_of_two_snapshots_counts() -> None:
+    """The newer one may prove damaged, and there is nobody to get another one from."""
+    assert trimmable(_status(30, 20), []) == 20
+    assert trimmable(_status(30), []) == 0
+
+
+@pytest.mark.parametrize(
+    ("offsets_ms", "is_off"),
+    [
+        ([], False),
+        ([_FAR], False),
+        ([_FAR, _FAR + 50], True),
+        ([-_FAR, -_FAR - 50], True),
+        ([_FAR, 0], False),
+        ([_FAR, -_FAR], False),
+        ([_FAR, _FAR + 2 * CLOCK_OFF_MS], False),
+        ([5, -5, 0], False),
+        ([_FAR, _FAR, _FAR, _FAR], True),
+        ([CLOCK_OFF_MS, CLOCK_OFF_MS], False),
+    ],
+)
+def a_clock_is_off_when_the_others_agree_and_not_with_it(offsets_ms: list[int], is_off: bool) -> None:
+    assert clock_is_off(offsets_ms) is is_off
+
+
+def equal_digests_at_equal_entries_are_no_divergence() -> None:
+    compare(_status(20, 10, digests={8: "a"}), _status(20, digests={8: "a", 16: "b"}), "")
+    compare(_status(20), _status(), "")
+    compare(_status(20), None, "")
+
+
+@pytest.mark.parametrize(
+    ("own", "leader"),
+    [
+        (_status(digests={8: "a"}), _status(digests={8: "b"})),
+        (_status(20), _status(snapshots=[SnapshotMark(20, "another", 0)])),
+    ],
+    ids=["running", "snapshot"],
+)
+def different_digests_at_equal_entries_are(own: PeerStatus, leader: PeerStatus) -> None:
+    with pytest.raises(Diverged, match="have diverged"):
+        compare(own, leader, "the remedy")
+
+
+def a_digest_that_could_not_be_made_says_nothing() -> None:
+    blank = [SnapshotMark(20, "", 0)]
+    compare(_status(snapshots=blank), _status(20), "")
+    compare(_status(20), _status(snapshots=blank), "")
+
+
+def what_belongs_to_another_journal_is_not_compared() -> None:
+    compare(_status(digests={8: "a"}, incarnation="x"), _status(digests={8: "b"}, incarnation="y"), "")
+
+
+def a_replica_that_has_diverged_stops_and_says_so_at_the_next_start(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        astray = next(replica for replica in town.replicas.values() if replica is not leader)
+        for number in range(20):
+            await leader.propose(put(f"s{number}"))
+        await town.until(lambda: astray.meta.seq == leader.meta.seq)
+        digests = astray.parts.applier.digests
+        digests[next(reversed(digests))] = "ff" * 32  # a bit has flipped
+        async with asyncio.timeout(10):
+            error = await astray.failed()
+        assert isinstance(error, Diverged)
+        state = tmp_path / astray.name / "state.db"
+        assert diverged_mark(state).exists()
+        await town.stop(astray.name)
+        again = town.make(astray.name)
+        with pytest.raises(Diverged) as raised:
+            await again.start()
+        assert raised.value.hint == remedy_of_divergence(state)
+        for path in [*state.parent.glob("state.db*"), *state.parent.glob("snapshots/*")]:
+            path.unlink()  # as the remedy says
+        await town.start(astray.name)
+        await town.until(lambda: town.replicas[astray.name].meta.seq >= leader.meta.seq)
+
+    in_town(tmp_path, work)
+
+
+def snapshots_of_another_journal_are_neither_shown_nor_compared(tmp_path: Path) -> None:
+    """A folder that was used before: its old snapshots would pass for a majority's, or for a divergence."""
+
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        made = await leader.snapshot_now()
+        follower = next(name for name in "abc" if name != leader.name)
+        await town.until(lambda: town.replicas[follower].snapshots())
+        await town.stop(follower)
+        folder = tmp_path / follower / "snapshots"
+        for seq in (made.seq, 5_000):
+            alien = snapshot.Manifest(seq, "another journal", 0, 3, "no checksum", "no digest")
+            snapshot.data_of(folder, seq).write_bytes(b"old")
+            snapshot.write_manifest(folder, alien)
+        again = await town.start(follower)
+        assert again.status().snapshots == []
+        await again.parts.rounds.once()
+        await leader.snapshot_now()
+        await town.until(lambda: again.snapshots())
+        assert {found.incarnation for found in again.snapshots()} == {made.incarnation}
+
+    in_town(tmp_path, work)
+
+
+def a_mark_of_divergence_is_looked_at_before_anything_else(tmp_path: Path) -> None:
+    diverged_mark(tmp_path / "state.db").write_text("at entry 8 they have diverged")
+    with pytest.raises(Diverged, match="entry 8"):
+        check_not_diverged(tmp_path / "state.db")

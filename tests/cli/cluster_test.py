@@ -80,10 +80,13 @@ def _view(**more) -> ClusterView:
 def what_somebody_must_look_at_is_said():
     assert _complaints(_view()) == []
     for wrong, word in (
-        ({"reachable": 1}, "only 1 of 3"),
         ({"leader": ""}, "nobody leads"),
         ({"leader": "c"}, "c led last"),
         ({"digests_agree": False}, "different states"),
     ):
         (complaint,) = _complaints(_view(**wrong))
         assert word in complaint
+    first, second = _complaints(_view(reachable=1, leader=""))
+    assert "only 1 of 3" in first
+    assert "nobody leads" in second
+    assert _complaints(_view(reachable=1)) == [], "after a recovery one may be all there is"

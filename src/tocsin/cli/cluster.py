@@ -132,7 +132,7 @@ def _complaints(found: ClusterView) -> list[str]:
     """What somebody must look at, the worst first."""
     roles = {view.name: view.role for view in found.replicas}
     told = []
-    if found.reachable < found.majority:
+    if found.reachable < found.majority and not found.leader:
         told.append(
             f"only {found.reachable} of {len(found.replicas)} replicas answer, and nothing can be written or launched "
             f"with fewer than {found.majority}"

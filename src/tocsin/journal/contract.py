@@ -50,6 +50,13 @@ class Birth(msgspec.Struct, frozen=True):
     after: int = 0
     origin: str = ""
 
+    def fits(self, incarnation: str, seq: int) -> bool:
+        """Is a state of that journal, at that entry, one of this journal, or the very one that it was born to go on
+        from?"""
+        return incarnation == self.incarnation or (
+            self.after > 0 and (incarnation, seq) == (self.origin, self.after)
+        )
+
 
 async def from_nothing() -> Origin:
     """How a journal begins when there is nothing to restore."""

@@ -11,13 +11,14 @@ from typing import Any, Literal
 
 import structlog
 
-from tocsin.errors import Deposed, Gap, JournalError, NoLeader
+from tocsin.errors import Deposed, Gap, JournalError, NoLeader, TocsinError
 from tocsin.model.command import Command
 from tocsin.replica.follower import Follower
 from tocsin.replica.leader import Leader
 from tocsin.replica.office import Office
 
 log = structlog.get_logger()
+LEAP_AGAIN_S = 1.0
 
 Role = Literal["starting", "follower", "leader", "former"]
 
@@ -78,12 +79,22 @@ class Career:
                 try:
                     await self._follower.follow(self._may_stand)
                 except Gap as gap:
-                    await self._leap(gap)
+                    await self._leap_over(gap)
                     continue
                 if self._stopping:
                     break
             await self._lead(is_sole)
         self.role = "former"
+
+    async def _leap_over(self, gap: Gap) -> None:
+        """Nobody may be there at this moment to leap with: that is no reason to give up."""
+        try:
+            await self._leap(gap)
+        except TocsinError as wrong:
+            if not wrong.retryable:
+                raise
+            log.warning("cannot leap over the gap yet", reason=str(wrong))
+            await asyncio.sleep(LEAP_AGAIN_S)
 
     async def _lead(self, is_sole: bool) -> None:
         leader = self._leader = self._make_leader()

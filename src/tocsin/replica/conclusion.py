@@ -42,7 +42,11 @@ _LOST = Outcome(
 class Concluder:
     """Takes care of what is open when a term begins."""
 
-    def __init__(self, name: str, launcher: Launcher, elsewhere: Elsewhere, metrics: Metrics) -> None:
+    def __init__(
+        self, name: str, launcher: Launcher, elsewhere: Elsewhere, metrics: Metrics, recorded_since: int
+    ) -> None:
+        """``recorded_since``: of later terms than this one the records of the targets on this disk are complete."""
+        self._recorded_since = recorded_since
         self._name = name
         self._launcher = launcher
         self._elsewhere = elsewhere
@@ -59,17 +63,19 @@ class Concluder:
                 self._elsewhere.add(flight, row.replica, row.term)
                 how = "asked"
             else:
-                how = await self._conclude_here(flight, again)
+                how = await self._conclude_here(flight, row.term, again)
             counts[how] = counts.get(how, 0) + 1
             self._metrics.concluded.labels(how).inc()
         if counts:
             log.info("concluded what was left open", **counts)
         return again
 
-    async def _conclude_here(self, flight: Flight, again: list[Again]) -> str:
+    async def _conclude_here(self, flight: Flight, term: int, again: list[Again]) -> str:
         target = self._launcher.target(flight.kind)
         if target.looks_up:
-            return self._adopt(flight, await target.lookup(flight.order), again)
+            found = await target.lookup(flight.order)
+            if found is not None or term > self._recorded_since:
+                return self._adopt(flight, found, again)
         if flight.cancel is None and target.idempotent(flight.order.target):
             again.append(Again(flight, doubtful=True))
             return "repeated"

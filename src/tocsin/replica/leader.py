@@ -218,7 +218,9 @@ class Leader:
     async def _conclude_open_launches(self) -> None:
         around, db = self._around, self._store.db
         rows = await self._on_state(queries.handed_over, db)
-        concluder = Concluder(around.name, self._launcher, self._elsewhere, self._metrics)
+        concluder = Concluder(
+            around.name, self._launcher, self._elsewhere, self._metrics, around.recorded_since
+        )
         for some in _portions(rows, CONCLUDED_AT_ONCE):
             again = await concluder.conclude(some, self.term, self._former_terms)
             # To conclude many takes its time: the others are to hear that somebody is in office.
@@ -365,7 +367,10 @@ class Leader:
             commands=len(wishes),
             next_ms=next_ms,
             # What ended may have let something that waited for it go.
-            more=overdue or bool(self._wishes or reports.ended) or self._launcher.pending or self._elsewhere.pending,
+            more=overdue
+            or bool(self._wishes or reports.ended)
+            or self._launcher.pending
+            or self._elsewhere.pending,
         )
 
     async def _sleep(self, next_ms: int | None) -> None:

@@ -26,12 +26,43 @@ class Origins:
         self._paths = setup.paths
         self._peers = setup.peers
         self._backups = setup.backups
+        self._restored: Manifest | None = None
+        """What ``tocsin restore`` has put here."""
+
+    async def prepare(self) -> None:
+        """Before the journal is opened: what was restored here is there for it, whoever creates it."""
+        folder = self._paths.restore
+        if not folder.exists():
+            return
+        found = snapshot.manifests(folder)
+        if not found:
+            raise StateDamaged(
+                f"{folder} holds a backup that was not restored to its end",
+                hint="restore it once more, or remove that folder to begin with nothing",
+            )
+        await asyncio.to_thread(snapshot.verify, folder, found[0])
+        await asyncio.to_thread(shutil.copytree, folder, self._paths.snapshots, dirs_exist_ok=True)
+        self._restored = found[0]
+
+    def check(self, birth: Birth) -> None:
+        """A backup that was restored is not passed over in silence."""
+        restored = self._restored
+        if restored is None or (birth.after, birth.origin) == (restored.seq, restored.incarnation):
+            return
+        if birth.incarnation == restored.incarnation:
+            return  # the same journal is there still, and holds more
+        raise StateDamaged(
+            f"a backup at sequence {restored.seq} was restored here, and the journal does not go on from it",
+            hint="restore the same backup on every replica before the first of them is started; or remove "
+            f"{self._paths.restore} to join the others as they are",
+        )
 
     async def of_journal(self) -> Origin:
         """There is no journal yet: what does it go on from? A snapshot that somebody has put here, or the newest
         backup of this very cluster."""
-        restored = await self._restored()
+        restored = self._restored
         if restored is not None:
+            log.warning("going on from a restored snapshot", seq=restored.seq, journal=restored.incarnation)
             return Origin(restored.seq, restored.incarnation)
         backups = self._backups
         if backups is None or self._paths.state.exists():
@@ -47,7 +78,12 @@ class Origins:
         return Origin(found.seq, found.incarnation)
 
     async def from_peers(self, birth: Birth, bounds: Bounds) -> Manifest | None:
-        return await self._peers.fetch_snapshot(birth.incarnation, bounds.first - 1, self._paths.snapshots)
+        """Also the very state that the journal was born to go on from, while nobody has a newer one."""
+        folder = self._paths.snapshots
+        found = await self._peers.fetch_snapshot(birth.incarnation, bounds.first - 1, folder)
+        if found is None and birth.after and bounds.first - 1 == birth.after:
+            found = await self._peers.fetch_snapshot(birth.origin, birth.after, folder)
+        return found
 
     async def from_backup(self, birth: Birth, bounds: Bounds) -> Manifest | None:
         """The very backup that the journal was born to go on from, while its entries are still there."""
@@ -61,22 +97,6 @@ class Origins:
     async def tidy(self) -> None:
         """What was restored is in use: the copy is not needed any more."""
         await asyncio.to_thread(shutil.rmtree, self._paths.restore, ignore_errors=True)
-
-    async def _restored(self) -> Manifest | None:
-        """What ``tocsin restore`` has put here."""
-        folder = self._paths.restore
-        if not folder.exists():
-            return None
-        found = snapshot.manifests(folder)
-        if not found:
-            raise StateDamaged(
-                f"{folder} holds a backup that was not restored to its end",
-                hint="restore it once more, or remove that folder to begin with nothing",
-            )
-        await asyncio.to_thread(snapshot.verify, folder, found[0])
-        await asyncio.to_thread(shutil.copytree, folder, self._paths.snapshots, dirs_exist_ok=True)
-        log.warning("going on from a restored snapshot", seq=found[0].seq, journal=found[0].incarnation)
-        return found[0]
 
     async def _tell_of(self, backups: Backups) -> None:
         """Whose they are cannot be known: another service, given the same place, must not launch what is in them."""

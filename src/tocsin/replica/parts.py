@@ -40,6 +40,8 @@ from tocsin.state.store import Store
 from tocsin.targets.contract import Target
 
 log = structlog.get_logger()
+TERM_LEAP = 1_000_000
+"""Terms that the record has lost were told to receivers, which may refuse lower ones: the next one is beyond them."""
 
 
 class Paths(msgspec.Struct, frozen=True):
@@ -59,6 +61,11 @@ class Paths(msgspec.Struct, frozen=True):
     def restore(self) -> Path:
         """A snapshot that a person has put there, for a new journal to go on from."""
         return self.data / "restore"
+
+    @property
+    def since(self) -> Path:
+        """The term in which this disk was first used."""
+        return self.data / "since-term"
 
     @property
     def lock(self) -> Path:
@@ -102,7 +109,9 @@ class Parts:
         self._store = store
         self._on_state = on_state
         clock, metrics, paths = setup.clock, setup.metrics, setup.paths
-        self.snapshotter = Snapshotter(paths.snapshots, clock, metrics, self._on_snapshot)
+        self.snapshotter = Snapshotter(
+            paths.snapshots, setup.journal.birth, clock, metrics, self._on_snapshot
+        )
         self.applier = Applier(store, self.snapshotter.pin)
         self.afterlife = Afterlife(setup.targets, clock)
         self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
@@ -186,7 +195,21 @@ class Parts:
         """One term, with a launcher of its own: what it calls belongs to this term alone."""
         setup, store = self._setup, self._store
         wake = asyncio.Event()
-        term = store.meta.term + 1
+        around = Surroundings(
+            name=setup.name,
+            store=store,
+            office=setup.office,
+            clock=setup.clock,
+            metrics=setup.metrics,
+            on_state=self._on_state,
+            checkpoint_s=setup.snapshot_interval_s,
+            born_after=setup.journal.birth.after,
+            recorded_since=self.afterlife.recorded_since,
+            losses=setup.losses,
+            is_clock_off=self.rounds.is_clock_off,
+            cancel_elsewhere=self._cancel_elsewhere,
+        )
+        term = store.meta.term + (1 if around.lost_since_ms() is None else TERM_LEAP)
         former_terms = self.afterlife.terms()
         launcher = self.launcher = Launcher(setup.targets, setup.office, setup.clock, wake.set)
         self.afterlife.add(term, launcher)
@@ -201,19 +224,7 @@ class Parts:
             asyncio.sleep,
         )
         return Leader(
-            Surroundings(
-                name=setup.name,
-                store=store,
-                office=setup.office,
-                clock=setup.clock,
-                metrics=setup.metrics,
-                on_state=self._on_state,
-                checkpoint_s=setup.snapshot_interval_s,
-                born_after=setup.journal.birth.after,
-                losses=setup.losses,
-                is_clock_off=self.rounds.is_clock_off,
-                cancel_elsewhere=self._cancel_elsewhere,
-            ),
+            around,
             term=term,
             former_terms=former_terms,
             proposer=self.proposer,

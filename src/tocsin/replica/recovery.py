@@ -19,7 +19,7 @@ from tocsin.errors import Diverged, Gap, SnapshotDamaged, StateDamaged, TocsinEr
 from tocsin.journal.contract import Birth, Bounds, Journal
 from tocsin.observe.metrics import Metrics
 from tocsin.state import snapshot
-from tocsin.state.store import Meta, Store, save_meta
+from tocsin.state.store import Store, save_meta
 
 log = structlog.get_logger()
 
@@ -76,7 +76,7 @@ class Recovery:
         if store is not None:
             return store
         for manifest in snapshot.manifests(self._snapshots):
-            if not _fits(birth, manifest.incarnation, manifest.seq) or not _continues(manifest.seq, bounds):
+            if not birth.fits(manifest.incarnation, manifest.seq) or not _continues(manifest.seq, bounds):
                 continue
             try:
                 snapshot.restore(self._snapshots, manifest, self._state)
@@ -177,7 +177,7 @@ def _put_back(state: Path, bounds: Bounds) -> None:
 def _belonging(store: Store, birth: Birth, bounds: Bounds) -> Store:
     """A state of another journal, or of a later point than the journal has, must never be used."""
     meta = store.meta
-    if not meta.incarnation or (meta.incarnation != birth.incarnation and _fits_origin(birth, meta)):
+    if not meta.incarnation or (meta.incarnation != birth.incarnation and birth.fits(meta.incarnation, meta.seq)):
         meta.incarnation = birth.incarnation
         store.transact(lambda db: save_meta(db, meta))
     if meta.incarnation != birth.incarnation:
@@ -195,17 +195,6 @@ def _belonging(store: Store, birth: Birth, bounds: Bounds) -> Store:
     if not _continues(meta.seq, bounds):
         raise Gap(f"the state is at {meta.seq}, the journal begins at {bounds.first}")
     return store
-
-
-def _fits_origin(birth: Birth, meta: Meta) -> bool:
-    return _fits(birth, meta.incarnation, meta.seq)
-
-
-def _fits(birth: Birth, incarnation: str, seq: int) -> bool:
-    """Of this journal, or the very state that it was born to go on from."""
-    return incarnation == birth.incarnation or (
-        birth.after > 0 and (incarnation, seq) == (birth.origin, birth.after)
-    )
 
 
 def _continues(seq: int, bounds: Bounds) -> bool:

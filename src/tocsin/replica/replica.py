@@ -21,6 +21,7 @@ from tocsin.journal import codec
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
+from tocsin.replica.afterlife import recorded_since
 from tocsin.replica.follower import catch_up
 from tocsin.replica.leader import GRACE_S
 from tocsin.replica.notices import Applied
@@ -97,7 +98,9 @@ class Replica:
         for foundation in self.foundations:
             self._standing.append(foundation)
             await foundation.start()
+        await origins.prepare()
         await self._patiently(lambda: setup.journal.open(origins.of_journal))
+        origins.check(setup.journal.birth)
         if self.on_open is not None:
             await self._patiently(self.on_open)
         recovery = Recovery(
@@ -113,6 +116,8 @@ class Replica:
         parts = Parts(setup, self._store, self._on_state, self.status)
         await self._patiently(lambda: catch_up(setup.journal, parts.applier, self._store, self._on_state))
         setup.office.observed(self.clock.elapsed_s(), is_vacant=not self._store.meta.leader)
+        since = await asyncio.to_thread(recorded_since, setup.paths.since, self.meta.term)
+        parts.afterlife.recorded_since = since
         for target in setup.targets.values():
             await target.start()
         self._parts = parts
@@ -297,12 +302,14 @@ class Replica:
                 name=self.name, version=__version__, role="starting", wall_ms=wall_ms, api=self.api
             )
         meta, parts = self.meta, self._parts
+        # A leader that is not heard by a majority any more does not lead, whoever comes next.
+        is_cut_off = parts.career.role == "leader" and not parts.has_authority
         return PeerStatus(
             name=self.name,
             version=__version__,
-            role=parts.career.role,
+            role="follower" if is_cut_off else parts.career.role,
             term=meta.term,
-            leader=meta.leader,
+            leader="" if is_cut_off else meta.leader,
             sequence=meta.seq,
             incarnation=meta.incarnation,
             wall_ms=wall_ms,

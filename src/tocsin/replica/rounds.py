@@ -1,6 +1,6 @@
 """Every few seconds each replica looks at the others.
 
-- The leader trims the journal behind the newest snapshot that a majority holds.
+- The leader trims the journal behind the older of the two newest snapshots that a majority holds.
 - All compare their digests. One that differs from the leader, or from most of the others, stops: replicas that disagree
   cannot all be right, and going on would only make it worse.
 - All know whose clock is off.
@@ -26,8 +26,6 @@ log = structlog.get_logger()
 EVERY_S = 3.0
 CLOCK_OFF_MS = 10_000
 """A clock that differs by so much from all the others', while these agree, is taken for wrong."""
-SOLE_TRIM_BEHIND = 1
-"""On one machine the journal is kept behind the older of two snapshots: there is nobody to get another one from."""
 
 
 class Seen(NamedTuple):
@@ -124,21 +122,22 @@ def clock_is_off(offsets_ms: Sequence[int]) -> bool:
 
 def trimmable(own: PeerStatus, others: Sequence[PeerStatus | None]) -> int:
     """Up to here a majority needs the journal no more. What somebody is fetching holds it back."""
-    if not others:
-        return own.snapshots[SOLE_TRIM_BEHIND].seq if len(own.snapshots) > SOLE_TRIM_BEHIND else 0
     everybody = [own, *others]
-    newest = sorted(
-        (max((mark.seq for mark in status.snapshots), default=0) if status is not None else 0)
-        for status in everybody
-    )
-    held_by_majority = newest[(len(everybody) - 1) // 2]
+    behind = sorted(0 if status is None else _older(status) for status in everybody)
+    held_by_majority = behind[(len(everybody) - 1) // 2]
     lent = [status.lent_seq for status in everybody if status is not None and status.lent_seq is not None]
     return min([held_by_majority, *lent])
 
 
+def _older(status: PeerStatus) -> int:
+    """The one before the newest: should that turn out damaged, this one and the journal still add up to everything, and
+    whoever reads events has at least the time between two snapshots to come back."""
+    return status.snapshots[1].seq if len(status.snapshots) > 1 else 0
+
+
 def compare(own: PeerStatus, others: Sequence[PeerStatus | None], folder_note: str) -> None:
-    """Raises Diverged where this replica has applied the same entries as another and holds another state, if it is the
-    other one that leads, or if there are more who say otherwise than who agree."""
+    """Raises Diverged where this replica has applied the same entries as others and holds another state, if there are
+    more of them than who agree with it. As many on both sides: then the side of the leader is right."""
     agreeing, differing = 0, []
     for other in others:
         if other is None or other.incarnation != own.incarnation:
@@ -149,7 +148,7 @@ def compare(own: PeerStatus, others: Sequence[PeerStatus | None], folder_note: s
         elif difference == 0:
             agreeing += 1
     from_leader = [pair for pair in differing if pair[0].role == "leader" and own.role != "leader"]
-    if not from_leader and len(differing) <= agreeing + 1:
+    if len(differing) < agreeing + 1 + (not from_leader):
         return
     other, seq = (from_leader or differing)[0]
     raise Diverged(

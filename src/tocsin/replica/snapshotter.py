@@ -17,6 +17,7 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.errors import NotFound
+from tocsin.journal.contract import Birth
 from tocsin.model.cluster import SnapshotMark
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.digesting import Digesting
@@ -32,9 +33,15 @@ class Snapshotter:
     """Runs beside the loop and only ever reads the state."""
 
     def __init__(
-        self, folder: Path, clock: Clock, metrics: Metrics, on_snapshot: Callable[[snapshot.Manifest], None]
+        self,
+        folder: Path,
+        birth: Birth,
+        clock: Clock,
+        metrics: Metrics,
+        on_snapshot: Callable[[snapshot.Manifest], None],
     ) -> None:
         self._folder = folder
+        self._birth = birth
         self._clock = clock
         self._metrics = metrics
         self._on_snapshot = on_snapshot
@@ -45,7 +52,7 @@ class Snapshotter:
         self._loop = asyncio.get_running_loop()
         self._digesting = Digesting()
         self._lent: dict[int, float] = {}
-        self.held = snapshot.manifests(folder)
+        self.held = self._own()[0]
         """The newest first."""
         self.taken = asyncio.Event()
         """Set whenever one more was made, or could not be made."""
@@ -88,8 +95,7 @@ class Snapshotter:
             path = snapshot.data_of(self._folder, made.seq)
             made = msgspec.structs.replace(made, digest=await self._digesting.of(path))
             await asyncio.to_thread(snapshot.write_manifest, self._folder, made)
-            await asyncio.to_thread(snapshot.prune, self._folder, SNAPSHOTS_KEPT, self._lent_now())
-            self.held = await asyncio.to_thread(snapshot.manifests, self._folder)
+            self.held = await asyncio.to_thread(self._pruned, self._lent_now())
         except (OSError, sqlite3.Error) as wrong:
             log.warning("no snapshot this time", reason=str(wrong))
             self._metrics.snapshot_failures.inc()
@@ -99,6 +105,21 @@ class Snapshotter:
         log.info("snapshot", seq=made.seq, bytes=made.size)
         self._on_snapshot(made)
         self._noted()
+
+    def _pruned(self, lent: set[int]) -> list[snapshot.Manifest]:
+        """What is left of this journal's. Another one's are not ours to remove."""
+        own, others = self._own()
+        kept = {manifest.seq for manifest in [*own[:SNAPSHOTS_KEPT], *others]}
+        snapshot.prune(self._folder, 0, kept | lent)
+        return self._own()[0]
+
+    def _own(self) -> tuple[list[snapshot.Manifest], list[snapshot.Manifest]]:
+        """Snapshots of this journal, or of the state that it was born to go on from; and all others, which a folder may
+        hold that was used before."""
+        found: tuple[list[snapshot.Manifest], list[snapshot.Manifest]] = ([], [])
+        for manifest in snapshot.manifests(self._folder):
+            found[not self._birth.fits(manifest.incarnation, manifest.seq)].append(manifest)
+        return found
 
     def _noted(self, failure: str = "") -> None:
         self.failure = failure

@@ -44,6 +44,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     checkpoint_s: float
     born_after: int
     """The entry behind which the journal begins, if it goes on from a restored state; else 0."""
+    recorded_since: int
+    """Of later terms than this one the records of the targets on this disk are complete."""
     losses: Losses
     is_clock_off: Callable[[], Awaitable[bool]]
     """Do the others' clocks agree with each other and not with ours?"""

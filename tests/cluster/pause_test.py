@@ -6,24 +6,11 @@ import signal
 
 import pytest
 from tests.cluster import processes
-from tests.cluster.cluster import Replica
 from tests.cluster.special import Special
-from tests.cluster.trial import Trial
+from tests.cluster.trial import Trial, pause
 from tests.cluster.waiting import let_pass, until
 
 _LONGER_THAN_OFFICE_S = 5.0
-
-
-def pause(replica: Replica, what: str, seconds: float) -> None:
-    if what != "etcd":
-        replica.pause()
-    if what != "tocsin":
-        replica.signal_etcd(signal.SIGSTOP)
-    let_pass(seconds)
-    if what != "tocsin":
-        replica.signal_etcd(signal.SIGCONT)
-    if what != "etcd":
-        replica.resume()
 
 
 @pytest.mark.parametrize("what", ["tocsin", "etcd", "both"])

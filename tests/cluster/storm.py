@@ -1,7 +1,4 @@
-"""Faults by chance, one after the other: ``python -m tests.cluster.storm --faults 50 --seed 7``. For long nights, not CI.
-
-What was done is printed before it is done, so that the last lines of a failure say how it came about.
-"""
+"""Faults by chance, one after the other: ``python -m tests.cluster.storm --faults 50 --seed 7``. Too long for CI."""
 
 from __future__ import annotations
 
@@ -13,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.cluster.cluster import Replica
-from tests.cluster.pause_test import pause
 from tests.cluster.places import on_loopback
-from tests.cluster.trial import Trial, close, trial_of
+from tests.cluster.trial import Trial, close, pause, trial_of
 from tests.cluster.waiting import let_pass
 
 

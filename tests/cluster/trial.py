@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from tests.cluster.checker import Call
 from tests.cluster.cluster import Cluster, Replica
 from tests.cluster.load import Load
 from tests.cluster.places import Place
-from tests.cluster.waiting import boot_s, until
+from tests.cluster.waiting import boot_s, let_pass, until
 from tests.needs import program
 
 
@@ -49,6 +50,19 @@ class Trial:
         self.load.go_on()
         found = self.load.faults(self._from_s, lost_record=lost_record)
         assert not found, f"{len(found)} faults ({self.load.summary}):\n" + "\n".join(found[:40])
+
+
+def pause(replica: Replica, what: str, seconds: float) -> None:
+    """Stop its ``tocsin``, its ``etcd`` or ``both`` for so long."""
+    if what != "etcd":
+        replica.pause()
+    if what != "tocsin":
+        replica.signal_etcd(signal.SIGSTOP)
+    let_pass(seconds)
+    if what != "tocsin":
+        replica.signal_etcd(signal.SIGCONT)
+    if what != "etcd":
+        replica.resume()
 
 
 def trial_of(folder: Path, places: dict[str, Place], receivers: Place | None = None, *options: str) -> Trial:

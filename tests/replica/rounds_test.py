@@ -10,6 +10,7 @@ from tests.replica.several import Town, in_town, put
 
 from tocsin.errors import Diverged
 from tocsin.model.cluster import PeerStatus, SnapshotMark
+from tocsin.replica.applying import DIGEST_EVERY
 from tocsin.replica.recovery import check_not_diverged, diverged_mark, remedy_of_divergence
 from tocsin.replica.rounds import CLOCK_OFF_MS, clock_is_off, compare, trimmable
 from tocsin.state import snapshot
@@ -26,21 +27,23 @@ def _status(*seqs: int, lent: int | None = None, **fields: object) -> PeerStatus
 @pytest.mark.parametrize(
     ("own", "others", "upto"),
     [
-        (_status(30, 20), [_status(20), _status(10)], 20),
-        (_status(30, 20), [_status(30), _status(30)], 30),
-        (_status(30), [_status(), _status()], 0),
-        (_status(30), [None, None], 0),
-        (_status(30), [_status(20), None], 20),
-        (_status(30), [_status(30), None], 30),
-        (_status(), [_status(30), _status(30)], 30),
-        (_status(30), [_status(20)], 20),
-        (_status(30), [None], 0),
-        (_status(50), [_status(40), _status(30), _status(20)], 30),
-        (_status(50), [_status(40), _status(30), None, None], 30),
-        (_status(50), [_status(40), None, None, None], 0),
+        (_status(30, 20), [], 20),
+        (_status(30), [], 0),
+        (_status(30, 20), [_status(30, 20), _status(30, 20)], 20),
+        (_status(30, 20), [_status(20, 10), _status(10, 5)], 10),
+        (_status(30, 20), [_status(30), _status(30)], 0),
+        (_status(30, 20), [_status(), _status()], 0),
+        (_status(30, 20), [None, None], 0),
+        (_status(30, 20), [_status(20, 10), None], 10),
+        (_status(), [_status(30, 20), _status(30, 20)], 20),
+        (_status(30, 20), [_status(20, 10)], 10),
+        (_status(30, 20), [None], 0),
+        (_status(50, 45), [_status(40, 35), _status(30, 25), _status(20, 15)], 25),
+        (_status(50, 45), [_status(40, 35), _status(30, 25), None, None], 25),
+        (_status(50, 45), [_status(40, 35), None, None, None], 0),
     ],
 )
-def the_journal_is_trimmed_behind_what_a_majority_holds(
+def the_journal_is_trimmed_behind_the_older_snapshot_that_a_majority_holds(
     own: PeerStatus, others: list[PeerStatus | None], upto: int
 ) -> None:
     """Whoever does not answer holds nothing."""
@@ -48,15 +51,10 @@ def the_journal_is_trimmed_behind_what_a_majority_holds(
 
 
 def what_somebody_fetches_holds_the_journal_back() -> None:
-    assert trimmable(_status(30, lent=10), [_status(30), _status(30)]) == 10
-    assert trimmable(_status(30), [_status(30, lent=20), _status(30, lent=25)]) == 20
-    assert trimmable(_status(30, lent=40), [_status(30), _status(30)]) == 30
-
-
-def alone_the_older_of_two_snapshots_counts() -> None:
-    """The newer one may prove damaged, and there is nobody to get another one from."""
-    assert trimmable(_status(30, 20), []) == 20
-    assert trimmable(_status(30), []) == 0
+    others = [_status(30, 20), _status(30, 20)]
+    assert trimmable(_status(30, 20, lent=10), others) == 10
+    assert trimmable(_status(30, 20), [_status(30, 20, lent=15), _status(30, 20, lent=18)]) == 15
+    assert trimmable(_status(30, 20, lent=30), others) == 20
 
 
 @pytest.mark.parametrize(
@@ -78,44 +76,72 @@ def a_clock_is_off_when_the_others_agree_and_not_with_it(offsets_ms: list[int], 
     assert clock_is_off(offsets_ms) is is_off
 
 
-def equal_digests_at_equal_entries_are_no_divergence() -> None:
-    compare(_status(20, 10, digests={8: "a"}), _status(20, digests={8: "a", 16: "b"}), "")
-    compare(_status(20), _status(), "")
-    compare(_status(20), None, "")
+def _with(digest: str, role: str = "follower", **fields: object) -> PeerStatus:
+    return _status(digests={8: digest}, role=role, **fields)
 
 
 @pytest.mark.parametrize(
-    ("own", "leader"),
+    ("own", "others"),
     [
-        (_status(digests={8: "a"}), _status(digests={8: "b"})),
-        (_status(20), _status(snapshots=[SnapshotMark(20, "another", 0)])),
+        (_status(20, 10, digests={8: "a"}), [_status(20, digests={8: "a", 16: "b"})]),
+        (_with("a"), [_with("b")]),
+        (_with("a"), [_with("a"), _with("b", "leader")]),
+        (_with("a", "leader"), [_with("b")]),
+        (_with("a", "leader"), [_with("a"), _with("b")]),
+        (_with("a", "leader"), [_with("b"), None]),
+        (_with("a"), [_with("a"), _with("a", "leader")]),
+        (_status(20), [_status(), None]),
     ],
-    ids=["running", "snapshot"],
+    ids=[
+        "equal",
+        "two who cannot know",
+        "the leader is the one that differs",
+        "a leader against one",
+        "a leader and another against one",
+        "a leader against the only one there",
+        "all equal",
+        "nothing to compare",
+    ],
 )
-def different_digests_at_equal_entries_are(own: PeerStatus, leader: PeerStatus) -> None:
+def whoever_has_not_most_against_it_goes_on(own: PeerStatus, others: list[PeerStatus | None]) -> None:
+    compare(own, others, "")
+
+
+@pytest.mark.parametrize(
+    ("own", "others"),
+    [
+        (_with("a"), [_with("b", "leader")]),
+        (_with("a"), [_with("b", "leader"), None]),
+        (_with("a"), [_with("b", "leader"), _with("b")]),
+        (_with("a", "leader"), [_with("b"), _with("b")]),
+        (_status(20), [_status(snapshots=[SnapshotMark(20, "another", 0)], role="leader")]),
+    ],
+    ids=["the leader", "the leader, and one that is silent", "both", "a leader against both", "a snapshot"],
+)
+def whoever_differs_from_most_stops(own: PeerStatus, others: list[PeerStatus | None]) -> None:
     with pytest.raises(Diverged, match="have diverged"):
-        compare(own, leader, "the remedy")
+        compare(own, others, "the remedy")
 
 
 def a_digest_that_could_not_be_made_says_nothing() -> None:
     blank = [SnapshotMark(20, "", 0)]
-    compare(_status(snapshots=blank), _status(20), "")
-    compare(_status(20), _status(snapshots=blank), "")
+    compare(_status(snapshots=blank), [_status(20, role="leader")], "")
+    compare(_status(20), [_status(snapshots=blank, role="leader")], "")
 
 
 def what_belongs_to_another_journal_is_not_compared() -> None:
-    compare(_status(digests={8: "a"}, incarnation="x"), _status(digests={8: "b"}, incarnation="y"), "")
+    compare(_with("a", incarnation="x"), [_with("b", "leader", incarnation="y")], "")
 
 
 def a_replica_that_has_diverged_stops_and_says_so_at_the_next_start(tmp_path: Path) -> None:
     async def work(town: Town) -> None:
         leader = await town.leader()
         astray = next(replica for replica in town.replicas.values() if replica is not leader)
-        for number in range(20):
+        for number in range(DIGEST_EVERY):
             await leader.propose(put(f"s{number}"))
         await town.until(lambda: astray.meta.seq == leader.meta.seq)
         digests = astray.parts.applier.digests
-        digests[next(reversed(digests))] = "ff" * 32  # a bit has flipped
+        digests[list(digests)[-1]] = "ff" * 32  # a bit has flipped
         async with asyncio.timeout(10):
             error = await astray.failed()
         assert isinstance(error, Diverged)

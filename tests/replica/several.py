@@ -196,10 +196,13 @@ class Neighbours:
         await self._other(leader).step_down()
 
     async def fetch_snapshot(self, incarnation: str, least: int, folder: Path) -> Manifest | None:
+        self._town.fetches += 1
+        answering = [name for name, status in (await self.statuses()).items() if status is not None]
+        if not answering:
+            raise Unreachable("none of the others answers")
         offers = [
             (made, name)
-            for name in self._town.replicas
-            if name != self._name and self._status(name) is not None
+            for name in answering
             for made in self._town.replicas[name].snapshots()
             if made.incarnation == incarnation and made.seq >= least
         ]
@@ -237,6 +240,8 @@ class Town:
         self.replicas: dict[str, Replica] = {}
         self.silent: set[str] = set()
         """They neither ask nor answer the others."""
+        self.fetches = 0
+        """How often somebody asked for a snapshot."""
         self.asked: list[tuple[str, str, int]] = []
         self.on_answer: Callable[[], Awaitable[object]] | None = None
         """What happens while a leader's answer is on its way back."""

@@ -157,7 +157,8 @@ class Replica:
         for task in self._tasks[len(self._tasks) - len(self.endings) :]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await parts.afterlife.finish(GRACE_S)
+        is_sole = self._setup.office.renew_s is None
+        await parts.afterlife.finish(0.0 if is_sole else GRACE_S)  # alone, nobody would ask
         for target in self._setup.targets.values():
             await target.stop()
         await self._setup.journal.close()

@@ -36,7 +36,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """File of the certificate's private key (PEM, without a passphrase)."""
 
     tokens: str = "auto"
-    """Whether callers need a token. ``auto``: unless ``listen`` is loopback; ``always``: everywhere."""
+    """Whether callers need a token. ``auto``: unless ``listen`` and all of ``cluster`` are loopback; ``always``:
+    everywhere."""
 
     rate_limit: int = 2_000
     """How many requests a second one caller may make; 0: any number."""
@@ -125,11 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_loopback(self) -> bool:
         """Does the API listen where only this machine can reach it?"""
-        host, _ = self.address()
-        try:
-            return host == "localhost" or ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return False
+        return _is_loopback(self.address()[0])
 
     def is_tls(self) -> bool:
         return bool(self.tls_cert)
@@ -143,7 +140,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.data / "admin.token"
 
     def needs_tokens(self) -> bool:
-        return self.tokens == "always" or not self.is_loopback()
+        return self.tokens == "always" or not self.is_loopback() or self._spans_machines()
+
+    def _spans_machines(self) -> bool:
+        """Is this a replica of a cluster with others on other machines? Then whoever is let in here is let in there."""
+        hosts = [part.partition("=")[2] for part in self.cluster.split(",") if part.strip()]
+        return not all(_is_loopback(host.strip().rpartition(":")[0] or host.strip()) for host in hosts)
 
     def allows_exec(self) -> bool:
         return self.allow_exec == "yes" or (self.allow_exec == "auto" and not self.needs_tokens())
@@ -165,6 +167,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 allowed="HOST:PORT, with a port of 0 (any) to 65535",
             )
         return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def misspelt(variables: Iterable[str]) -> list[tuple[str, str]]:

@@ -21,38 +21,20 @@ def a_leader_that_is_paused_for_a_second_or_five_does_no_harm(trial: Trial, what
     trial.spotless()
 
 
-def a_leader_that_is_paused_for_half_a_minute_is_replaced_and_follows(trial: Trial) -> None:
-    """Meanwhile the journal is trimmed behind its back: it goes on with another one's snapshot."""
+def a_leader_its_etcd_and_a_follower_paused_for_half_a_minute_leave_one_that_leads(trial: Trial) -> None:
+    """Two etcds are a majority, and the third Tocsin does all the work. The journal is trimmed behind the back of the
+    others: they go on with a snapshot of the one that led."""
     term, leader = trial.term(), trial.begin()
-    pause(leader, "both", 30)
-    trial.cluster.until_healthy()
-    assert trial.term() > term
-    trial.spotless()
-
-
-def a_leaders_etcd_and_a_follower_paused_for_half_a_minute_stop_no_launches(trial: Trial) -> None:
-    """The other two etcds are a majority, and the leader can ask them."""
-    leader = trial.begin()
-    follower = trial.cluster.followers()[0]
+    follower, third = trial.cluster.followers()
     follower.pause()
+    leader.pause()
     leader.signal_etcd(signal.SIGSTOP)
+    trial.until_launches_of_a_newer_term(term)
+    assert trial.cluster.until_leader() is third
     let_pass(15)
     trial.load.go_on(30, patience_s=10)
     let_pass(15)
     leader.signal_etcd(signal.SIGCONT)
-    follower.resume()
-    trial.spotless()
-
-
-def a_leader_and_a_follower_that_are_paused_leave_one_that_leads(trial: Trial) -> None:
-    """Their etcds go on, so there is a majority, and the third Tocsin does all the work."""
-    term, leader = trial.term(), trial.begin()
-    follower, third = trial.cluster.followers()
-    leader.pause()
-    follower.pause()
-    trial.until_launches_of_a_newer_term(term)
-    assert trial.cluster.until_leader() is third
-    let_pass(_LONGER_THAN_OFFICE_S)
     leader.resume()
     follower.resume()
     trial.cluster.until_healthy()

@@ -100,7 +100,9 @@ def one_that_was_to_come_after_the_window_because_of_its_jitter_is_not_in_doubt(
         put(desk, cron="@every 10m", jitter="9m", missed="last")
         ((instant_s, at_ms),) = desk.db.execute("SELECT instant_s, at_ms FROM due").fetchall()
         planned_s = at_ms // 1000 - START
-        assert planned_s - (instant_s - START) > 60, "the name was chosen so that there is room for the window"
+        assert planned_s - (instant_s - START) > 60, (
+            "the name was chosen so that there is room for the window"
+        )
         _restored(desk, since_s=10, now_s=instant_s - START + 30)
         desk.now_ms = at_ms + 60_000
         desk.take_office()

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal
 
-from tocsin.errors import Conflict, Gap, JournalUnavailable, Unknown
+from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, Unknown
 from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
 
 Loss = Literal["landed", "lost", "late"]
@@ -46,10 +46,14 @@ class Handle:
         """Nothing is written or read through this handle."""
         self.loss: Loss | None = None
         """The next append gets no answer. ``late``: it lands when it is asked after and not found."""
+        self.refusals = 0
+        """So many appends are refused: certain that they were not written."""
         self.gate: asyncio.Event | None = None
         """Appends wait for it, and only then are written or refused."""
         self.waiting = asyncio.Event()
         """Set when an append waits at the gate."""
+        self.cut_after_loss = False
+        """The answer was lost because the way to the journal was."""
         self._late: Record | None = None
 
     @property
@@ -69,6 +73,9 @@ class Handle:
             self.waiting.set()
             await self.gate.wait()
         self._check()
+        if self.refusals:
+            self.refusals -= 1
+            raise JournalFull("no room")
         record = Record(after + 1, id, raw)
         loss, self.loss = self.loss, None
         if loss == "late":
@@ -76,6 +83,7 @@ class Handle:
         elif loss != "lost":
             self._ledger.put(record)
         if loss is not None:
+            self.is_cut = self.cut_after_loss
             raise Unknown("the answer was lost")
         await asyncio.sleep(0)
 
@@ -84,7 +92,9 @@ class Handle:
             self._check()
             grown = self._ledger.grown
             if after < self._ledger.trimmed:
-                raise Gap(f"entries up to {self._ledger.trimmed} are no longer kept, {after + 1} was asked for")
+                raise Gap(
+                    f"entries up to {self._ledger.trimmed} are no longer kept, {after + 1} was asked for"
+                )
             record = self._ledger.records.get(after + 1)
             if record is None:
                 await grown.wait()

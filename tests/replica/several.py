@@ -337,11 +337,12 @@ def put(id: str = "s", cron: str = "0 0 1 1 *", **fields: Any) -> PutSchedule:
 
 @asynccontextmanager
 async def _town(folder: Path, names: Sequence[str]) -> AsyncIterator[Town]:
-    town = Town(folder, names)
+    town = Town(folder, names or "abc")
     try:
         for name in names:
             await town.start(name)
-        await town.leader()
+        if names:
+            await town.leader()
         yield town
     finally:
         await town.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.replica.several import EXEC, HTTP, Town, in_town, launched, put, state_of
 
-from tocsin.model.command import CancelLaunch
+from tocsin.model.command import CancelLaunch, ResolveLaunch
 from tocsin.replica import elsewhere
 from tocsin.targets.contract import Outcome, Verdict
 
@@ -22,6 +22,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elsewhere, "PATIENCE_S", 0.5)
     monkeypatch.setattr(elsewhere, "LOOK_UP_PATIENCE_S", 0.5)
     monkeypatch.setattr(elsewhere, "ASK_LATER_EVERY_S", 0.3)
+    monkeypatch.setattr("tocsin.replica.replica.GRACE_S", 0.1)
 
 
 def what_flies_at_the_former_leader_is_adopted_and_its_outcome_recorded_once(tmp_path: Path) -> None:
@@ -58,7 +59,9 @@ def an_outcome_that_only_the_former_leader_knows_is_recorded(tmp_path: Path) -> 
     in_town(tmp_path, work)
 
 
-def an_outcome_on_its_way_into_the_journal_is_not_taken_for_a_call_that_was_never_made(tmp_path: Path) -> None:
+def an_outcome_on_its_way_into_the_journal_is_not_taken_for_a_call_that_was_never_made(
+    tmp_path: Path,
+) -> None:
     """The former leader's last append, with the outcome in it, is still under way when it is asked."""
 
     async def work(town: Town) -> None:
@@ -153,7 +156,11 @@ def a_doubt_is_ended_by_a_successors_successor_too(tmp_path: Path, impatient: No
         await successor.step_down()
         third = await town.until(
             lambda: next(
-                (r for r in town.replicas.values() if r.is_leader and r.name not in (former.name, successor.name)),
+                (
+                    r
+                    for r in town.replicas.values()
+                    if r.is_leader and r.name not in (former.name, successor.name)
+                ),
                 None,
             )
         )
@@ -182,6 +189,53 @@ def a_doubt_of_the_call_itself_is_not_taken_for_a_call_that_was_never_made(
         await successor.propose(put("other"))  # whatever was found out is written down by now
         await successor.propose(put("another"))
         assert (await state_of(successor, name, "in_doubt", "skipped")).state == "in_doubt"
+
+    in_town(tmp_path, work)
+
+
+def what_ends_a_doubt_is_kept_while_the_journal_refuses_it(tmp_path: Path, impatient: None) -> None:
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        town.world.is_held = True
+        await former.propose(put())
+        name = await launched(former)
+        call = await town.call_of(name)
+        successor = await town.cut(former.name)
+        await state_of(successor, name, "in_doubt")
+        call.ends(FAILED)
+        for replica in town.replicas.values():
+            if replica is not successor:
+                town.handles[replica.name].cut()  # nobody else is to take office meanwhile
+        town.handles[successor.name].refusals = 1
+        town.silent.discard(former.name)
+        await town.until(lambda: not town.handles[successor.name].refusals)
+        assert (await state_of(successor, name, "failed")).replica == former.name
+
+    in_town(tmp_path, work)
+
+
+def what_is_told_of_one_attempt_ends_no_doubt_about_the_next(tmp_path: Path, impatient: None) -> None:
+    """A person had it launched again meanwhile, and that attempt is in doubt as well."""
+
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        town.world.is_held = True
+        for id in "st":
+            await former.propose(put(id))
+        name, beside = [await launched(former, id) for id in "st"]
+        calls = [await town.call_of(name), await town.call_of(beside)]
+        successor = await town.cut(former.name)
+        for each in (name, beside):
+            await state_of(successor, each, "in_doubt")
+        await successor.propose(ResolveLaunch(name, "relaunch"))
+        (await town.call_of(name, 2)).ends(UNKNOWN)
+        await state_of(successor, name, "in_doubt")
+        for call in calls:
+            call.ends(FAILED)
+        town.heal(former.name)
+        await state_of(successor, beside, "failed")
+        view = await state_of(successor, name, "in_doubt", "failed")
+        assert (view.state, view.attempt) == ("in_doubt", 2)
 
     in_town(tmp_path, work)
 

@@ -43,7 +43,7 @@ class CatchUp(NamedTuple):
 
 def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> CatchUp:
     """Apply the policy to the missed occurrences from ``first_s`` on."""
-    if first_s * 1000 < presence.doubtful_until_ms and not plan.rule.may_repeat:
+    if _is_doubtful(plan, schedule, first_s, presence.doubtful_until_ms):
         before = presence._replace(since_ms=min(presence.since_ms, presence.doubtful_until_ms))
         last_s = _last_missed(plan, schedule, first_s, before)
         return CatchUp(None, last_s + 1, last_s, _DOUBTFUL)
@@ -57,6 +57,13 @@ def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> Cat
         kept = _earliest_kept(plan, first_s, last_s)
         given_up = f"missed: nobody was in office, and 'all' launches at most {CATCH_UP_MAX}"
     return CatchUp(catch_up_slot(plan, schedule, kept, presence), kept, last_s, given_up)
+
+
+def _is_doubtful(plan: Plan, schedule: str, first_s: int, until_ms: int) -> bool:
+    """Was its moment within the lost record? Jitter may have held it back until after."""
+    if plan.rule.may_repeat or first_s * 1000 >= until_ms:
+        return False
+    return plan.slot(schedule, first_s).planned_ms < until_ms
 
 
 def catch_up_slot(plan: Plan, schedule: str, instant_s: int, presence: Presence) -> Slot:

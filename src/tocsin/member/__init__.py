@@ -20,6 +20,7 @@ it has data                            etcd is started with it, or taken over if
 empty, all others are empty too        they found the cluster together
 empty, another belongs to a cluster    it joins, as a new member in the old one's place, if it may
 empty, and some do not answer          it waits, and says for whom
+bereft: it has a state, and no etcd    it joins like an empty one, but founds nothing
 ``--recover``, and it has data         the others are struck off, and join again with empty disks
 =====================================  ========================================================================
 
@@ -29,7 +30,7 @@ What goes wrong and what happens then:
 etcd dies                              it is started again, with growing pauses
 Tocsin dies                            etcd stays, for the quorum's sake; the next Tocsin takes it over
 no majority                            it waits; ``problem`` and the log say what is missing
-removed by the others                  ``lost`` says so; the data is put aside, and the replica has to stop
+removed, and the others confirm it     ``lost`` says so; the data is put aside, and the replica has to stop
 another secret                         the handshake fails; neither learns anything of the other
 =====================================  ========================================================================
 

@@ -6,7 +6,6 @@ A file and not a pipe, because etcd lives on when Tocsin is killed, and would di
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -35,7 +34,7 @@ class Chatter:
     def open(self) -> BinaryIO:
         """For a new process. Its last words are looked for behind this place."""
         self.rotate()
-        file = self._path.open("ab")
+        file = _opened(self._path, os.O_APPEND)
         self._mark = os.fstat(file.fileno()).st_size
         return file
 
@@ -44,19 +43,26 @@ class Chatter:
         self._mark = self._size()
 
     def rotate(self) -> None:
-        """Copied and cut off, not renamed: etcd goes on writing to the file that it has."""
-        if self._size() > _BYTES_MAX:
-            shutil.copyfile(self._path, self._path.with_name(self._path.name + ".1"))
-            os.truncate(self._path, 0)
-            self._mark = 0
+        """Copied and cut off, not renamed: etcd goes on writing to the file that it has. It repeats what strangers
+        send to it, as fast as they can, so that only the end is copied."""
+        size = self._size()
+        if size <= _BYTES_MAX:
+            return
+        before = self._path.with_name(self._path.name + ".1")
+        with self._path.open("rb") as file, _opened(before, os.O_TRUNC) as copy:
+            file.seek(size - _BYTES_MAX)
+            copy.write(file.read(_BYTES_MAX))
+        os.truncate(self._path, 0)
+        self._mark = 0
 
-    def mentions(self, words: str) -> bool:
-        """Did the process say so, lately? In small letters: etcd does not always write it the same way."""
-        return words in self._lately().lower()
+    def has_said(self, message: str) -> bool:
+        """Lately, and as its own words: what strangers send stands in its log too, as fields of a line."""
+        told = (_told(line) for line in self._lately())
+        return any(line is not None and line.msg == message for line in told)
 
     def last_words(self) -> str:
         """The gravest thing that it said last, as one line."""
-        lines = [line for line in self._lately().splitlines() if line.strip()]
+        lines = [line for line in self._lately() if line.strip()]
         for line in reversed(lines):
             if line.startswith("panic:"):
                 return line[:_WORDS_MAX]
@@ -65,19 +71,27 @@ class Chatter:
                 return f"{told.msg}: {told.error}"[:_WORDS_MAX] if told.error else told.msg[:_WORDS_MAX]
         return _plain(reversed(lines))
 
-    def _lately(self) -> str:
+    def _lately(self) -> list[str]:
+        """Lines, which end with a line feed and with nothing else that a stranger could send."""
         size = self._size()
         if size == 0:
-            return ""
+            return []
         with self._path.open("rb") as file:
             file.seek(max(self._mark, size - _LOOK_BYTES))
-            return file.read().decode(errors="replace")
+            return file.read().decode(errors="replace").split("\n")
 
     def _size(self) -> int:
         try:
             return self._path.stat().st_size
         except FileNotFoundError:
             return 0
+
+
+def _opened(path: Path, how: int) -> BinaryIO:
+    """For this user only, even where it was there before and was not."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "wb")
 
 
 def _told(line: str) -> _Line | None:

@@ -15,6 +15,13 @@ def unwritable(path: Path, wrong: OSError) -> ClusterError:
     )
 
 
+def make_folder(path: Path) -> None:
+    """With all that lead to it and are not there yet. What is in them is nobody else's business."""
+    for folder in (*reversed(path.parents), path):
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Replace the file durably. Nobody but this user can read it, not even for a moment."""
     beside = path.with_name(path.name + ".new")

@@ -7,6 +7,7 @@ others first:
 ==================================================  ==========================================================
 one of them belongs to a cluster                    join it, as a new member in the old one's place
 one of them does not answer                         wait: it may be the one that remembers
+one of them, or this one, belonged to a cluster     wait: a new one would begin with nothing
 all are empty or founding, and all mean the same    found the cluster
 ==================================================  ==========================================================
 
@@ -78,6 +79,14 @@ def decide(
                 f"{name} was started with another list of replicas: {hello.cluster}",
                 f"give the same --cluster to all; here it is {me.cluster}",
             )
+    bereft = sorted(hello.name for hello in (me, *heard.values()) if hello.condition == "bereft")
+    if bereft:
+        return Wait(
+            f"{', '.join(bereft)} belonged to a cluster, and nobody has its data any more",
+            "if a replica still has the folder member/etcd, bring it back and start it. If none has, empty the data "
+            f"directory of {', '.join(bereft)}: then a new cluster is founded, which knows nothing of the old one "
+            "unless a backup is restored",
+        )
     token = founding_token([me, *heard.values()], digest)
     for name, hello in sorted(heard.items()):
         if hello.condition == "founding" and hello.founding != token:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.errors import JournalUnavailable
+from tocsin.errors import JournalUnavailable, TocsinError
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.endpoints import Endpoint
 from tocsin.journal.etcd.messages import EtcdMember as Voter
@@ -27,6 +27,11 @@ _TELL_EVERY_S = 10.0
 def endpoint_of(url: str) -> Endpoint:
     parts = urlsplit(url)
     return Endpoint(parts.hostname or "", parts.port or 0)
+
+
+def is_of(peer: Voter, member: Member) -> bool:
+    """Is it the etcd of this replica, as far as name and address tell?"""
+    return peer.name == member.name or raft_url(member) in peer.peer_urls
 
 
 async def healthy(peers: Sequence[Voter], client: EtcdClient) -> list[Voter]:
@@ -78,6 +83,21 @@ class Watch:
         except JournalUnavailable:
             return False
         return True
+
+    async def number(self) -> int:
+        """Of this member: its name and its address may be another's one day. 0: it does not answer."""
+        with suppress(JournalUnavailable):
+            return (await self._client.status(self._endpoint)).member
+        return 0
+
+    async def is_removed(self, number: int) -> bool:
+        """Do the others say so? They have the secret, which cannot be said of all that stands in etcd's log."""
+        try:
+            peers = await self._others.members()
+        except TocsinError:
+            return False
+        is_left = any(peer.id == number if number else is_of(peer, self._own) for peer in peers)
+        return bool(peers) and not is_left
 
     async def until_usable(self, tell: Callable[[str], None], missing: Callable[[], Awaitable[str]]) -> None:
         """Returns when a majority answers through it. ``missing`` says who does not answer, and why."""

@@ -1,9 +1,9 @@
 """How a replica with an empty disk gets into a cluster that exists.
 
 It goes in as a new member, never as the one it was: what that one promised is forgotten. So the old member of the same
-name, or at the same address, is removed first. Any step may be the last before a crash; the next try begins again. A
-member that this very disk has asked for, and that never started, need not be replaced: this matters where only one
-other is left, who cannot agree to anything more once there are to be two of them.
+name, or at the same address, is removed first, unless it runs. Any step may be the last before a crash; the next try
+begins again. A member that this very disk has asked for, and that never started, need not be replaced: this matters
+where only one other is left, who cannot agree to anything more once there are to be two of them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from tocsin.errors import ClusterError, JournalUnavailable
 from tocsin.journal.contract import Roster
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.messages import EtcdMember as Voter
-from tocsin.member.address import raft_url
-from tocsin.member.health import healthy
+from tocsin.member.address import etcd_url, raft_url
+from tocsin.member.founding import Greeter, Inquiry
+from tocsin.member.health import endpoint_of, healthy, is_of
+from tocsin.member.process import find
 from tocsin.member.record import Memory
 from tocsin.model.cluster import Member
 
@@ -35,6 +37,13 @@ def _remedy(reason: str) -> str:
     return "start the others; if their majority is lost for ever, start a survivor with --recover"
 
 
+def _taken(name: str, what: str) -> ClusterError:
+    return ClusterError(
+        f"{what}, and this replica with its empty disk would take its place",
+        hint=f"stop it first, or take another --name; if it cannot be stopped: tocsin cluster remove {name}",
+    )
+
+
 class Ticket(NamedTuple):
     """Those who are members now, this one included: ``name=URL``."""
 
@@ -44,11 +53,20 @@ class Ticket(NamedTuple):
 class Door:
     """``client`` reaches those that belong to the cluster."""
 
-    def __init__(self, own: Member, memory: Memory, client: EtcdClient, roster: Roster, clock: Clock) -> None:
+    def __init__(
+        self,
+        own: Member,
+        memory: Memory,
+        client: EtcdClient,
+        roster: Roster,
+        greeter: Greeter,
+        clock: Clock,
+    ) -> None:
         self._own = own
         self._memory = memory
         self._client = client
         self._roster = roster
+        self._greeter = greeter
         self._clock = clock
         self._never = asyncio.Event()
 
@@ -76,11 +94,12 @@ class Door:
 
     async def _try(self) -> Ticket:
         peers = await self._client.members(agreed=False)
-        former = [peer for peer in peers if self._is_own(peer)]
+        former = [peer for peer in peers if is_of(peer, self._own)]
         if self._memory.record.asked and len(former) == 1 and not former[0].name:
             return self._ticket(peers)
         await self._check_permission(former)
         await self._check_majority(peers)
+        await self._check_gone(former)
         for peer in former:
             _log.info("the member that lost its disk is replaced", member=f"{peer.id:x}")
             await self._client.remove_member(peer.id)
@@ -90,9 +109,6 @@ class Door:
 
     def _ticket(self, peers: Sequence[Voter]) -> Ticket:
         return Ticket(",".join(self._spelt(peer) for peer in peers))
-
-    def _is_own(self, peer: Voter) -> bool:
-        return peer.name == self._own.name or raft_url(self._own) in peer.peer_urls
 
     async def _check_permission(self, former: Sequence[Voter]) -> None:
         name = self._own.name
@@ -104,7 +120,7 @@ class Door:
 
     async def _check_majority(self, peers: Sequence[Voter]) -> None:
         """Counted with the one that is to be replaced: it still has a vote, and does not use it."""
-        others = [peer for peer in peers if not self._is_own(peer)]
+        others = [peer for peer in peers if not is_of(peer, self._own)]
         answering = await healthy(others, self._client)
         needed = len(peers) // 2 + 1
         if len(answering) < needed:
@@ -115,7 +131,30 @@ class Door:
                 f"{len(answering)} of {len(peers)} members answer and {needed} are needed; no answer from {silent}"
             )
 
+    async def _check_gone(self, former: Sequence[Voter]) -> None:
+        """Nobody is thrown out by a second one of its name, which was started by mistake."""
+        names = {self._own.name, *(peer.name for peer in former)}
+        enlisted = [one for one in await self._roster.members() if one.name in names and one.peer]
+        for member in enlisted if former else []:
+            hello = (await Inquiry([member], self._greeter, self._clock).ask())[member.name]
+            # It may be this very replica that answers there.
+            if hello is not None and hello.token != self._memory.record.token:
+                raise _taken(member.name, f"{member.name} runs at {member.peer}")
+        for peer in former:
+            for url in peer.client_urls:
+                if await self._is_running(peer, url):
+                    raise _taken(peer.name, f"the etcd of {peer.name} runs at {url}")
+
+    async def _is_running(self, peer: Voter, url: str) -> bool:
+        try:
+            status = await self._client.status(endpoint_of(url))
+        except JournalUnavailable:
+            return False
+        # One that has lost this very disk is ended when the new one is started.
+        is_left_over = url == etcd_url(self._own) and find(self._memory.etcd) is not None
+        return status.member == peer.id and not is_left_over
+
     def _spelt(self, peer: Voter) -> str:
         """A member that has not started yet has no name; any will do."""
-        name = self._own.name if self._is_own(peer) else peer.name or f"unknown-{peer.id:x}"
+        name = self._own.name if is_of(peer, self._own) else peer.name or f"unknown-{peer.id:x}"
         return ",".join(f"{name}={url}" for url in peer.peer_urls)

@@ -79,6 +79,7 @@ class EtcdMember:
         self._recover = recover
         self._clock = clock or SystemClock()
         self._memory = Memory(enrolment.folder, self._own.name)
+        self._greeter = greeter
         self._inquiry = Inquiry(enrolment.others, greeter, self._clock)
         self._recovery = Recovery(self._own.name, self._memory, self._inquiry, self._clock)
         self._process: Process | None = None
@@ -97,7 +98,7 @@ class EtcdMember:
         """What ``hello`` answers, before the start as well."""
         record = self._memory.record
         # Who is joining remembers from its first entry on, not only when its journal is open.
-        joining = record.condition == "empty" and self._memory.has_data()
+        joining = record.condition in ("empty", "bereft") and self._memory.has_data()
         return Hello(
             self._own.name,
             "founded" if joining else record.condition,
@@ -192,11 +193,13 @@ class EtcdMember:
             self._memory.etcd,
             self._clock,
             once=self._once,
-            removed=self._on_removed,
+            removed=self._is_removed,
         )
         watch = self._watch = Watch(self._own, process, self._client, self._others, self._clock)
         await process.start(watch.answers, afresh=afresh)
         await self._until_usable()
+        if number := await watch.number():
+            self._memory.keep(member=number)
         return process, watch
 
     async def stop(self) -> None:
@@ -213,7 +216,7 @@ class EtcdMember:
         self._memory.unlock()
 
     async def _settle(self) -> None:
-        """The disk is empty: found or join."""
+        """etcd has no data: found or join."""
         digest = self._enrolment.credentials.digest
         choice = await self._inquiry.settle(self.condition(), digest, self._tell)
         if isinstance(choice, Found):
@@ -221,7 +224,7 @@ class EtcdMember:
             _log.info("all replicas are there and empty: they found the cluster")
             await self._inquiry.gather()
         else:
-            if self._memory.record.condition != "empty":
+            if self._memory.record.condition == "founding":
                 self._memory.keep(condition="empty", founding="")
             _log.info("this replica joins the cluster", through=", ".join(choice.others))
             self._ticket = await self._enter()
@@ -243,9 +246,8 @@ class EtcdMember:
 
     async def _enter(self) -> Ticket:
         assert self._others is not None
-        door = Door(
-            self._own, self._memory, self._others, EtcdRoster(self._others, self._prefix), self._clock
-        )
+        roster = EtcdRoster(self._others, self._prefix)
+        door = Door(self._own, self._memory, self._others, roster, self._greeter, self._clock)
         return await door.enter(self._tell)
 
     async def _until_usable(self) -> None:
@@ -271,7 +273,11 @@ class EtcdMember:
     def _tell(self, what: str) -> None:
         self._waiting = what
 
-    def _on_removed(self) -> None:
+    async def _is_removed(self) -> bool:
+        """If the others say so too, the data is of no use any more. If they do not, nothing is given up."""
+        assert self._watch is not None
+        if not await self._watch.is_removed(self._memory.record.member):
+            return False
         aside = self._memory.set_aside()
         self._lost = ClusterError(
             f"{self._own.name} was removed from the cluster; its data was put aside to {aside}",
@@ -279,6 +285,7 @@ class EtcdMember:
         )
         _log.error("this replica was removed from the cluster; it stops", aside=str(aside))
         self._lost_event.set()
+        return True
 
 
 def _initial(state: str, members: str, token: str = "") -> list[str]:

@@ -22,13 +22,14 @@ import structlog
 from tocsin.clock import Clock
 from tocsin.errors import TocsinError
 from tocsin.member.chatter import Chatter
+from tocsin.member.files import make_folder
 from tocsin.member.program import clean_environment
 
 _log = structlog.get_logger()
 _PAUSE_S, _PAUSE_S_MAX = 0.1, 5.0
 _STEADY_S = 30.0
 _STOP_S = 10.0
-_ROTATE_EVERY_S = 60.0
+_ROTATE_EVERY_S = 1.0
 _SCARCE_BYTES = 16 << 20
 _REMOVED = "data-dir used by this member must be removed"
 
@@ -44,7 +45,8 @@ class _Running(NamedTuple):
 
 class Process:
     """``once`` is asked before each start for what is to be added to the command: how to found or join, as long as
-    there is no data yet. ``removed`` is called when etcd says that the others have removed it."""
+    there is no data yet. ``removed`` is asked when etcd says that the others have removed it: is it true? If not, it is
+    started again as after any other end."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class Process:
         clock: Clock,
         *,
         once: Callable[[], Awaitable[list[str]]],
-        removed: Callable[[], None],
+        removed: Callable[[], Awaitable[bool]],
     ) -> None:
         self.problem = ""
         self._command = command
@@ -108,8 +110,7 @@ class Process:
                 failures += 1
                 continue
             lasted_s = await self._outlive(self._running)
-            if self._chatter.mentions(_REMOVED):
-                self._removed()
+            if self._chatter.has_said(_REMOVED) and await self._removed():
                 return
             failures = 1 if lasted_s > _STEADY_S else failures + 1
             said = self._complain(said)
@@ -136,7 +137,7 @@ class Process:
         return said
 
     def _spawn(self, command: list[str]) -> _Running:
-        self._data.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._data.parent)
         with self._chatter.open() as chatter:
             child = subprocess.Popen(
                 command,
@@ -185,6 +186,8 @@ class Process:
         if self._signal:
             return f"it was killed by signal {self._signal}"
         with suppress(OSError):
+            if self._chatter.has_said(_REMOVED):
+                return "it says that the others have removed it, and they do not confirm that"
             return self._chatter.last_words() or "it did not say why"
         return "unknown: its log cannot be read"
 
@@ -207,7 +210,8 @@ class Process:
 
 
 def find(data: Path) -> tuple[int, list[str]] | None:
-    """The etcd that uses this folder: its pid and its command. One written down could be another's by now."""
+    """The etcd of this user that uses this folder: its pid and its command. One written down could be another's by
+    now, and anybody can give a process of theirs such a command."""
     option = f"--data-dir={data}"
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -217,7 +221,8 @@ def find(data: Path) -> tuple[int, list[str]] | None:
                 )
                 # The same path may be another folder there: in a container, say.
                 folder = Path("/proc", name, "root", *data.parent.parts[1:])
-                if option in command[1:] and folder.samefile(data.parent):
+                own = Path("/proc", name).stat().st_uid == os.geteuid()
+                if own and option in command[1:] and folder.samefile(data.parent):
                     return int(name), command
     return None
 

@@ -12,7 +12,10 @@ from typing import Literal
 import msgspec
 
 from tocsin.errors import ClusterError, OfficeTaken
-from tocsin.member.files import unwritable, write_whole
+from tocsin.member.files import make_folder, unwritable, write_whole
+from tocsin.replica.parts import Paths
+
+Condition = Literal["empty", "bereft", "founding", "founded"]
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -20,8 +23,10 @@ class Record(msgspec.Struct, frozen=True):
 
     name: str
     token: str
-    condition: Literal["empty", "founding", "founded"] = "empty"
+    condition: Condition = "empty"
     founding: str = ""
+    member: int = 0
+    """The number that etcd has given to this member; 0: it was never seen to work."""
     asked: bool = False
     """This disk has asked to be taken into a cluster, and no other member has its place."""
     recovered_ms: int = 0
@@ -35,13 +40,14 @@ class Memory:
         self.folder = folder
         self.etcd = folder / "etcd"
         self._file = folder / "member.json"
+        self._paths = Paths(folder.parent)
         self._name = name
         self._record: Record | None = None
         self._lock: int | None = None
 
     def lock(self) -> None:
         """Two processes with one memory would each take the other's etcd for its own."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.folder)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,25 +79,20 @@ class Memory:
         log = self.etcd / "member" / "wal"
         return log.is_dir() and any(log.iterdir())
 
-    def forget(self) -> None:
-        """Begin anew, as another disk."""
-        if self.etcd.exists():
-            shutil.rmtree(self.etcd)
-        self._write(self._blank())
-
     def set_aside(self) -> Path:
-        """Begin anew, but leave the data for who may want to look at it. Only the last one is kept."""
+        """Be let in anew, but leave the data for who may want to look at it. Only the last one is kept."""
         aside = self.folder / "etcd.removed"
         if aside.exists():
             shutil.rmtree(aside)
         if self.etcd.exists():
             self.etcd.rename(aside)
-        self._write(self._blank())
+        self._write(self._blank("bereft"))
         return aside
 
     def _found(self) -> Record:
         """A record without the data it speaks of is worth nothing: the replica has forgotten what it promised to the
-        others. Only who was about to found may have been stopped before there was any."""
+        others. Only who was about to found may have been stopped before there was any. But that there was a cluster
+        is not forgotten, as long as anything is left of it: a new one in its place would begin with nothing."""
         record = self._read()
         if record is not None and record.name != self._name:
             raise ClusterError(
@@ -100,13 +101,24 @@ class Memory:
             )
         if self.has_data():
             return record or Record(self._name, secrets.token_hex(16), "founded")
-        if record is not None and record.condition != "founded":
+        if record is not None and record.condition == "bereft":
             return record
-        self._write(blank := self._blank())
-        return blank
+        if self._was_in_use() or (record is not None and record.condition == "founded"):
+            self._write(self._blank("bereft"))
+        elif record is None:
+            self._write(self._blank())
+        else:
+            return record
+        assert self._record is not None
+        return self._record
 
-    def _blank(self) -> Record:
-        return Record(self._name, secrets.token_hex(16))
+    def _was_in_use(self) -> bool:
+        """A state comes only after a journal, and the journal is in etcd's data."""
+        snapshots = self._paths.snapshots
+        return self._paths.state.exists() or (snapshots.is_dir() and any(snapshots.iterdir()))
+
+    def _blank(self, condition: Condition = "empty") -> Record:
+        return Record(self._name, secrets.token_hex(16), condition)
 
     def _read(self) -> Record | None:
         try:
@@ -121,7 +133,7 @@ class Memory:
 
     def _write(self, record: Record) -> None:
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self.folder)
             write_whole(self._file, msgspec.json.encode(record))
         except OSError as wrong:
             raise unwritable(self._file, wrong) from None

@@ -26,7 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tocsin.errors import InvalidInput
 from tocsin.member.address import split_address
-from tocsin.member.files import unwritable, write_whole
+from tocsin.member.files import make_folder, unwritable, write_whole
 from tocsin.model.cluster import Member
 
 SECRET_BYTES_MIN = 32
@@ -85,7 +85,7 @@ class Credentials:
         """Put the files there. What is there and still right stays: an etcd that runs on may be reading it."""
         folder = self.authority_file.parent
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(folder)
             if not self._is_right():
                 write_whole(self.own_file, self._own_pair())
             write_whole(self.authority_file, self._authority_pem().encode())

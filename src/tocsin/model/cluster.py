@@ -55,7 +55,8 @@ class Hello(msgspec.Struct, frozen=True):
     """What a replica answers before it knows anything of the journal: does its disk remember a cluster?"""
 
     name: str
-    condition: Literal["empty", "founding", "founded"]
+    condition: Literal["empty", "bereft", "founding", "founded"]
+    """``bereft``: it belonged to a cluster, and has lost what it promised there. It may join, and never found."""
     token: str = ""
     """Of its disk, made by chance when it was empty: a replica that comes back with another one has forgotten."""
     founding: str = ""

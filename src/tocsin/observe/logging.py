@@ -13,6 +13,8 @@ from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 import structlog
+from structlog.processors import ExceptionRenderer
+from structlog.tracebacks import ExceptionDictTransformer
 
 from tocsin.errors import InvalidInput
 
@@ -56,7 +58,9 @@ def _printable(text: str) -> str:
 
 def _renderers(format: str) -> list[structlog.types.Processor]:
     if format == "json":
-        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        # Without the values of variables: payloads and secrets are among them.
+        traces = ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
+        return [traces, structlog.processors.JSONRenderer()]
     colors = sys.stderr.isatty()
     return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=_indented, pad_event_to=0)]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from tocsin.clock import Clock
 from tocsin.model.cluster import Asked
 from tocsin.model.target import NullTarget
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.peers import Fate
+from tocsin.replica.terms import OwnTerms
 from tocsin.targets.contract import Order, Outcome, Target, Verdict
 
 TERMS_KEPT = 16
@@ -25,12 +25,11 @@ UNKNOWN = Fate("unknown")
 class Afterlife:
     """What this process knows of the terms in which it led."""
 
-    def __init__(self, targets: Mapping[str, Target], clock: Clock) -> None:
+    def __init__(self, targets: Mapping[str, Target], clock: Clock, own: OwnTerms) -> None:
         self._targets = targets
+        self._own = own
         self._clock = clock
         self._launchers: dict[int, Launcher] = {}
-        self.recorded_since = 0
-        """Of later terms than this one the records of the targets on this disk are complete."""
         self._asked_for: set[tuple[str, int]] = set()
 
     def add(self, term: int, launcher: Launcher) -> None:
@@ -87,7 +86,7 @@ class Afterlife:
             return UNKNOWN
         outcome = await target.lookup(order_of(asked))
         if outcome is None:
-            return Fate("never") if asked.term > self.recorded_since else UNKNOWN
+            return Fate("never") if asked.term in self._own else UNKNOWN
         if outcome.verdict is Verdict.ACCEPTED:
             return Fate("flying")
         return UNKNOWN if outcome.verdict is Verdict.UNKNOWN else Fate("ended", outcome)
@@ -105,16 +104,6 @@ class Afterlife:
             launcher.is_calling or any(key not in self._asked_for for key in _ended(launcher))
             for launcher in self._launchers.values()
         )
-
-
-def recorded_since(path: Path, term: int) -> int:
-    """The term in which this disk was first used. A replica that comes back with an empty one has no records of what
-    it called before, and must not take that for a proof that it called nothing."""
-    try:
-        return int(path.read_text())
-    except (FileNotFoundError, ValueError):
-        path.write_text(f"{term}\n")
-        return term
 
 
 def order_of(asked: Asked) -> Order:

@@ -24,16 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import structlog
-
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, Flight, flight_of_row
 from tocsin.replica.launcher import Launcher
+from tocsin.replica.terms import OwnTerms
 from tocsin.state.queries import OrderRow
 from tocsin.targets.contract import Outcome, Verdict
 
-log = structlog.get_logger()
 _LOST = Outcome(
     Verdict.UNKNOWN, reason="the leader ended during the call: it cannot be known whether it went out"
 )
@@ -43,10 +41,11 @@ class Concluder:
     """Takes care of what is open when a term begins."""
 
     def __init__(
-        self, name: str, launcher: Launcher, elsewhere: Elsewhere, metrics: Metrics, recorded_since: int
+        self, name: str, launcher: Launcher, elsewhere: Elsewhere, metrics: Metrics, own_terms: OwnTerms
     ) -> None:
-        """``recorded_since``: of later terms than this one the records of the targets on this disk are complete."""
-        self._recorded_since = recorded_since
+        self.counts: dict[str, int] = {}
+        """What was done, and how often."""
+        self._own_terms = own_terms
         self._name = name
         self._launcher = launcher
         self._elsewhere = elsewhere
@@ -55,7 +54,6 @@ class Concluder:
     async def conclude(self, rows: Sequence[OrderRow], term: int, former_terms: set[int]) -> list[Again]:
         """Take care of every open launch. ``former_terms``: those in which this very process led. Returns what is to be
         called now."""
-        counts: dict[str, int] = {}
         again: list[Again] = []
         for row in rows:
             flight = flight_of_row(row, term)
@@ -64,17 +62,15 @@ class Concluder:
                 how = "asked"
             else:
                 how = await self._conclude_here(flight, row.term, again)
-            counts[how] = counts.get(how, 0) + 1
+            self.counts[how] = self.counts.get(how, 0) + 1
             self._metrics.concluded.labels(how).inc()
-        if counts:
-            log.info("concluded what was left open", **counts)
         return again
 
     async def _conclude_here(self, flight: Flight, term: int, again: list[Again]) -> str:
         target = self._launcher.target(flight.kind)
         if target.looks_up:
             found = await target.lookup(flight.order)
-            if found is not None or term > self._recorded_since:
+            if found is not None or term in self._own_terms:
                 return self._adopt(flight, found, again)
         if flight.cancel is None and target.idempotent(flight.order.target):
             again.append(Again(flight, doubtful=True))

@@ -25,7 +25,7 @@ class Digesting:
     async def of(self, path: Path) -> str:
         """Empty: it was broken off, or the file cannot be read."""
         self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", __name__, str(path), stdout=asyncio.subprocess.PIPE
+            sys.executable, "-P", "-m", __name__, str(path), stdout=asyncio.subprocess.PIPE
         )
         try:
             out, _ = await process.communicate()

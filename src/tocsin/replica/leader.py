@@ -89,7 +89,9 @@ class Leader:
         self._stopping = self._deposed = False
         self._clock_off_ms = 0
         """By how much this machine's clock is known to be wrong: only what is written last knows of it."""
-        self._vigil = Vigil(around.clock, around.office, around.checkpoint_s)
+        self._vigil = Vigil(
+            around.clock, around.office, around.checkpoint_s, around.checkpoint_seen_s
+        )
         self._told: set[asyncio.Task[None]] = set()
         self._former_terms = former_terms
         self.term = term
@@ -197,6 +199,7 @@ class Leader:
             if since_ms is not None:
                 changes.append(c.Restored(since_ms))
             try:
+                await asyncio.to_thread(around.own_terms.begin, self.term)
                 await self._proposer.commit(changes, self.term, now_ms)
                 break
             except JournalError as refused:
@@ -218,15 +221,15 @@ class Leader:
     async def _conclude_open_launches(self) -> None:
         around, db = self._around, self._store.db
         rows = await self._on_state(queries.handed_over, db)
-        concluder = Concluder(
-            around.name, self._launcher, self._elsewhere, self._metrics, around.recorded_since
-        )
+        concluder = Concluder(around.name, self._launcher, self._elsewhere, self._metrics, around.own_terms)
         for some in _portions(rows, CONCLUDED_AT_ONCE):
             again = await concluder.conclude(some, self.term, self._former_terms)
             # To conclude many takes its time: the others are to hear that somebody is in office.
             if changes := _attempts(again) or self._renewal():
                 await self._proposer.commit(changes, self.term, self._clock.wall_ms())
             self._call_again(again)
+        if concluder.counts:
+            log.info("concluded what was left open", **concluder.counts)
         for row in rows:
             if row.cancel is not None:
                 self._cancel(row.lid, row.cancel)
@@ -293,7 +296,8 @@ class Leader:
     def _call_again(self, again: Sequence[Again]) -> None:
         for doubtful in (False, True):
             flights = [flight for flight, is_doubtful in again if is_doubtful is doubtful]
-            self._launcher.hand_over(flights, doubtful=doubtful)
+            if flights:
+                self._launcher.hand_over(flights, doubtful=doubtful)
 
     def _cancel(self, lid: int, reason: str) -> None:
         """Wherever it runs."""

@@ -13,7 +13,7 @@ import structlog
 from tocsin.backup.store import Backups
 from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
-from tocsin.errors import Gap
+from tocsin.errors import Gap, Unreachable
 from tocsin.journal.contract import Journal
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.observe.metrics import Metrics
@@ -34,6 +34,7 @@ from tocsin.replica.recovery import remedy_of_divergence
 from tocsin.replica.rounds import Rounds
 from tocsin.replica.snapshotter import Snapshotter
 from tocsin.replica.surroundings import Losses, NoLosses, Surroundings
+from tocsin.replica.terms import OwnTerms
 from tocsin.state import snapshot
 from tocsin.state.snapshot import Manifest
 from tocsin.state.store import Store
@@ -63,9 +64,9 @@ class Paths(msgspec.Struct, frozen=True):
         return self.data / "restore"
 
     @property
-    def since(self) -> Path:
-        """The term in which this disk was first used."""
-        return self.data / "since-term"
+    def terms(self) -> Path:
+        """Those in which this disk led."""
+        return self.data / "terms"
 
     @property
     def lock(self) -> Path:
@@ -113,7 +114,8 @@ class Parts:
             paths.snapshots, setup.journal.birth, clock, metrics, self._on_snapshot
         )
         self.applier = Applier(store, self.snapshotter.pin)
-        self.afterlife = Afterlife(setup.targets, clock)
+        self.own_terms = OwnTerms(paths.terms)
+        self.afterlife = Afterlife(setup.targets, clock, self.own_terms)
         self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
         remedy = remedy_of_divergence(paths.state)
         self.rounds = Rounds(setup.peers, setup.journal, clock, metrics, status, remedy)
@@ -180,7 +182,7 @@ class Parts:
         folder = setup.paths.snapshots
         made = await setup.peers.fetch_snapshot(setup.journal.birth.incarnation, bounds.first - 1, folder)
         if made is None:
-            raise gap
+            raise Unreachable(f"nobody who answers holds a snapshot from entry {bounds.first - 1} on")
         path = await asyncio.to_thread(snapshot.verify, folder, made)
         await self._on_state(store.become, path)
         setup.metrics.state_rebuilds.labels("snapshot").inc()
@@ -203,8 +205,9 @@ class Parts:
             metrics=setup.metrics,
             on_state=self._on_state,
             checkpoint_s=setup.snapshot_interval_s,
+            checkpoint_seen_s=self.snapshotter.checkpoint_s,
             born_after=setup.journal.birth.after,
-            recorded_since=self.afterlife.recorded_since,
+            own_terms=self.own_terms,
             losses=setup.losses,
             is_clock_off=self.rounds.is_clock_off,
             cancel_elsewhere=self._cancel_elsewhere,

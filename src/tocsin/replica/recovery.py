@@ -177,7 +177,9 @@ def _put_back(state: Path, bounds: Bounds) -> None:
 def _belonging(store: Store, birth: Birth, bounds: Bounds) -> Store:
     """A state of another journal, or of a later point than the journal has, must never be used."""
     meta = store.meta
-    if not meta.incarnation or (meta.incarnation != birth.incarnation and birth.fits(meta.incarnation, meta.seq)):
+    if not meta.incarnation or (
+        meta.incarnation != birth.incarnation and birth.fits(meta.incarnation, meta.seq)
+    ):
         meta.incarnation = birth.incarnation
         store.transact(lambda db: save_meta(db, meta))
     if meta.incarnation != birth.incarnation:

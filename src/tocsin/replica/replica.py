@@ -21,7 +21,6 @@ from tocsin.journal import codec
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
-from tocsin.replica.afterlife import recorded_since
 from tocsin.replica.follower import catch_up
 from tocsin.replica.leader import GRACE_S
 from tocsin.replica.notices import Applied
@@ -116,8 +115,7 @@ class Replica:
         parts = Parts(setup, self._store, self._on_state, self.status)
         await self._patiently(lambda: catch_up(setup.journal, parts.applier, self._store, self._on_state))
         setup.office.observed(self.clock.elapsed_s(), is_vacant=not self._store.meta.leader)
-        since = await asyncio.to_thread(recorded_since, setup.paths.since, self.meta.term)
-        parts.afterlife.recorded_since = since
+        await asyncio.to_thread(parts.own_terms.load)
         for target in setup.targets.values():
             await target.start()
         self._parts = parts

@@ -58,6 +58,9 @@ class Snapshotter:
         """Set whenever one more was made, or could not be made."""
         self.failure = ""
         """Why the last one could not be made; empty: it was."""
+        age_s = 0.0 if self.newest is None else (clock.wall_ms() - self.newest.time_ms) / 1000
+        self.checkpoint_s = clock.elapsed_s() - max(0.0, age_s)
+        """When the last checkpoint was seen, whoever wrote it."""
 
     @property
     def newest(self) -> snapshot.Manifest | None:
@@ -70,6 +73,7 @@ class Snapshotter:
         """The state as this reader sees it is to be a snapshot. Called on the state's thread."""
         with self._lock:
             superseded, self._pinned = self._pinned, reader
+        self.checkpoint_s = self._clock.elapsed_s()
         if superseded is not None:
             superseded.close()
         self._loop.call_soon_threadsafe(self._wanted.set)
@@ -80,7 +84,9 @@ class Snapshotter:
             self._wanted.clear()
             with self._lock:
                 reader, self._pinned = self._pinned, None
-            if reader is not None and not self._stopping:
+            if reader is not None and self._stopping:
+                reader.close()
+            elif reader is not None:
                 await self._take(reader)
 
     def stop(self) -> None:

@@ -11,6 +11,7 @@ from tocsin.clock import Clock
 from tocsin.model.cluster import Asked
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.office import Office
+from tocsin.replica.terms import OwnTerms
 from tocsin.state.store import Store
 
 
@@ -42,10 +43,11 @@ class Surroundings(msgspec.Struct, frozen=True):
     metrics: Metrics
     on_state: Callable[..., Awaitable[Any]]
     checkpoint_s: float
+    checkpoint_seen_s: float
+    """When the last one was, on the clock that counts through suspend."""
     born_after: int
     """The entry behind which the journal begins, if it goes on from a restored state; else 0."""
-    recorded_since: int
-    """Of later terms than this one the records of the targets on this disk are complete."""
+    own_terms: OwnTerms
     losses: Losses
     is_clock_off: Callable[[], Awaitable[bool]]
     """Do the others' clocks agree with each other and not with ours?"""

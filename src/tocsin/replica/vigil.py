@@ -18,11 +18,12 @@ RENEWED_EVERY_MS = 60_000
 class Vigil:
     """Kept by one leader during its term."""
 
-    def __init__(self, clock: Clock, office: Office, checkpoint_s: float) -> None:
+    def __init__(self, clock: Clock, office: Office, checkpoint_s: float, last_s: float) -> None:
+        """``last_s``: when the last checkpoint was seen. A change of leaders does not put off the next."""
         self._clock = clock
         self._office = office
         self._checkpoint_every_s = checkpoint_s
-        self._checkpoint_s = clock.elapsed_s() + checkpoint_s
+        self._checkpoint_s = last_s + checkpoint_s
         self._alive_ms = clock.wall_ms()
         self._offset_ms = self._offset()
 

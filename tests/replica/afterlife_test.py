@@ -1,0 +1,283 @@
+"""What a launcher knows of its calls, when somebody asks: never less than what may have happened."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.core.desk import START, Desk, at, only_flight, put
+from tests.replica.several import Receiver, Workshop, World
+
+from tocsin.clock import SystemClock
+from tocsin.errors import JournalFull
+from tocsin.model import change as c
+from tocsin.model.cluster import Asked
+from tocsin.replica.afterlife import Afterlife
+from tocsin.replica.elsewhere import Elsewhere
+from tocsin.replica.flight import Again, Flight, flight_of_row
+from tocsin.replica.launcher import DOUBTS_KEPT, Launcher
+from tocsin.replica.office import SoleOffice
+from tocsin.replica.peers import Fate
+from tocsin.replica.terms import OwnTerms
+from tocsin.state.queries import OrderRow
+from tocsin.targets.contract import SUCCEEDED, TOO_LATE, Order, Outcome, Target, Verdict
+from tocsin.targets.null import NullTarget
+
+UNKNOWN = Outcome(Verdict.UNKNOWN, "no answer")
+_HTTP = msgspec.msgpack.encode({"target": {"kind": "http", "url": "http://receiver/"}})
+_EXEC = msgspec.msgpack.encode({"target": {"kind": "exec", "shell": "true"}})
+_NULL = msgspec.msgpack.encode({"target": {"kind": "null"}})
+
+
+def _flight(number: int = 1, spec: bytes = _HTTP) -> Flight:
+    return flight_of_row(OrderRow(number, "s", number, 0, 1, 1, 0, None, spec, 1, "a"), 1)
+
+
+def _asked(flight: Flight) -> Asked:
+    return Asked(flight.order.name, flight.order.attempt, flight.kind, 0, 1)
+
+
+class _Batches(NullTarget):
+    """One that can be held up, or broken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.broken: Exception | None = None
+
+    async def launch_batch(self, orders: Sequence[Order]) -> Sequence[Outcome]:
+        await self.gate.wait()
+        if self.broken is not None:
+            raise self.broken
+        return [SUCCEEDED for _ in orders]
+
+
+class _Scene:
+    """One term of one process, with everything that it may call."""
+
+    def __init__(self) -> None:
+        clock, office = SystemClock(), SoleOffice()
+        office.renewed(0.0)
+        self.world = World()
+        self.world.is_held = True
+        self.batches = _Batches()
+        self.receiver, self.workshop = Receiver(self.world, "a", clock), Workshop(self.world, "a", clock)
+        targets: dict[str, Target] = {"http": self.receiver, "exec": self.workshop, "null": self.batches}
+        self.launcher = Launcher(targets, office, clock, lambda: None)
+        self.afterlife = Afterlife(targets, clock, OwnTerms(Path("unused")))
+        self.afterlife.add(1, self.launcher)
+
+    async def fate(self, flight: Flight) -> Fate:
+        (found,) = await self.afterlife.fates([_asked(flight)])
+        return found
+
+    async def settle(self) -> None:
+        await self.launcher.settled()
+
+
+def _in_scene(work: Callable[[_Scene], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        scene = _Scene()
+        await work(scene)
+        for call in scene.world.calls:
+            call.ends()
+        await scene.launcher.drain(grace_s=0)
+
+    asyncio.run(whole())
+
+
+def a_call_is_known_from_the_moment_it_is_made_until_its_end_is_written() -> None:
+    async def work(scene: _Scene) -> None:
+        flight = _flight()
+        assert (await scene.fate(flight)).how == "never"
+        scene.launcher.hand_over([flight])
+        await scene.settle()
+        assert (await scene.fate(flight)).how == "flying"
+        scene.world.calls[0].ends()
+        await scene.settle()
+        ended = Fate("ended", SUCCEEDED)
+        assert await scene.fate(flight) == ended
+        reports = scene.launcher.take()  # the entry is on its way
+        assert await scene.fate(flight) == ended
+        scene.launcher.give_back(reports)
+        assert await scene.fate(flight) == ended
+        scene.launcher.take()
+        scene.launcher.written()
+        assert scene.launcher.unwritten() == {}
+
+    _in_scene(work)
+
+
+def doubt_is_known_for_longer_than_it_takes_to_write_it_down() -> None:
+    async def work(scene: _Scene) -> None:
+        flights = [_flight(number) for number in range(DOUBTS_KEPT + 5)]
+        for flight in flights:
+            scene.launcher.report(flight, UNKNOWN)
+        while scene.launcher.pending:
+            scene.launcher.take()
+            scene.launcher.written()
+        assert await scene.fate(flights[-1]) == Fate("ended", UNKNOWN)
+        assert scene.launcher.unwritten() == {}
+        assert len(scene.launcher.known()) == DOUBTS_KEPT, "it must not fill the memory"
+
+    _in_scene(work)
+
+
+def what_was_not_called_before_the_end_is_never_called_after_it() -> None:
+    async def work(scene: _Scene) -> None:
+        flights = [_flight(1), _flight(2, _NULL), _flight(3, _EXEC)]
+        scene.launcher.hand_over(flights)
+        scene.afterlife.end_before(2)
+        assert [fate.how for fate in await scene.afterlife.fates([_asked(f) for f in flights])][1] == "never"
+        await scene.settle()
+        assert [(await scene.fate(flight)).how for flight in flights] == ["never"] * 3
+        assert scene.world.calls == []
+
+    _in_scene(work)
+
+
+def a_batch_under_way_is_flying_also_when_its_process_lets_go() -> None:
+    async def work(scene: _Scene) -> None:
+        flight = _flight(1, _NULL)
+        scene.launcher.hand_over([flight])
+        await scene.settle()
+        assert (await scene.fate(flight)).how == "flying"
+        await scene.launcher.drain(grace_s=0)
+        assert (await scene.fate(flight)).how == "flying"
+
+    _in_scene(work)
+
+
+def a_target_that_breaks_leaves_doubt_and_no_launch_that_is_open_for_ever() -> None:
+    async def work(scene: _Scene) -> None:
+        scene.batches.broken = OSError("broken")
+        scene.batches.gate.set()
+
+        async def breaks(order: Order) -> Outcome:
+            raise OSError("broken")
+
+        scene.receiver.launch = breaks  # type: ignore[method-assign]  # why: broken on purpose
+        scene.workshop.watch = breaks  # type: ignore[method-assign]  # why: the same
+        flights = [_flight(1), _flight(2, _NULL), _flight(3, _EXEC)]
+        scene.launcher.hand_over(flights)
+        await scene.settle()
+        ended = scene.launcher.take().ended
+        assert {flight.lid for flight, _ in ended} == {1, 2, 3}
+        assert {outcome.verdict for _, outcome in ended} == {Verdict.UNKNOWN}
+
+    _in_scene(work)
+
+
+def what_came_too_late_after_all_is_not_recorded_as_running() -> None:
+    """Its target had accepted it, and then found that there was no authority any more."""
+
+    async def work(scene: _Scene) -> None:
+        flight = _flight(1, _EXEC)
+        scene.launcher.hand_over([flight])
+        await scene.settle()
+        scene.world.calls[0].ends(TOO_LATE)
+        await scene.settle()
+        reports = scene.launcher.take()
+        assert (reports.accepted, reports.withdrawn) == ({}, [flight])
+
+    _in_scene(work)
+
+
+@pytest.mark.parametrize(("term", "how"), [(1, "unknown"), (2, "never")])
+def no_record_proves_something_only_of_terms_in_which_this_disk_led(
+    term: int, how: str, tmp_path: Path
+) -> None:
+    """Another one of the same name, with another disk, may have made the calls."""
+
+    async def work(scene: _Scene) -> None:
+        own = OwnTerms(tmp_path / "terms")
+        own.begin(2)
+        afterlife = Afterlife({"exec": scene.workshop}, SystemClock(), own)
+        (fate,) = await afterlife.fates([Asked("s-1", 1, "exec", 0, term)])
+        assert fate.how == how
+
+    _in_scene(work)
+
+
+def the_terms_of_a_disk_are_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "terms"
+    for term in (7, 9):
+        OwnTerms(path).begin(term)
+    with path.open("a") as file:
+        file.write("\n1")  # the power went while 12 was written, before anything was called
+    after = OwnTerms(path)
+    after.load()
+    assert [term for term in range(20) if term in after] == [7, 9]
+    after.begin(12)
+    again = OwnTerms(path)
+    again.load()
+    assert 12 in again
+
+
+def a_term_cannot_begin_where_it_cannot_be_written_down(tmp_path: Path) -> None:
+    with pytest.raises(JournalFull):
+        OwnTerms(tmp_path / "no-such-folder" / "terms").begin(1)
+
+
+def a_cancel_reaches_what_is_about_to_be_called_again() -> None:
+    """Its former caller has told that it never was; the entry that says who calls it now is not written yet."""
+
+    async def work(scene: _Scene) -> None:
+        async def ask(host: str, asked: Sequence[Asked]) -> list[Fate]:
+            return [Fate("never") for _ in asked]
+
+        told = asyncio.Event()
+        elsewhere = Elsewhere(ask, scene.launcher, SystemClock(), told.set)
+        flight = _flight()
+        elsewhere.add(flight, "b", 1)
+        asking = asyncio.create_task(elsewhere.run())
+        await told.wait()
+        elsewhere.cancelled(flight.lid, "not wanted")
+        again = elsewhere.take_again()
+        assert again == [Again(flight, doubtful=False)]
+        scene.launcher.hand_over([flight])
+        await scene.settle()
+        assert scene.world.calls == []
+        ((_, outcome),) = scene.launcher.take().ended
+        assert outcome.verdict is Verdict.CANCELLED
+        asking.cancel()
+
+    _in_scene(work)
+
+
+def an_answer_that_cannot_be_understood_does_not_end_the_asking() -> None:
+    async def work(scene: _Scene) -> None:
+        answers: list[list[Fate] | Exception] = [ValueError("nonsense"), [Fate("ended", SUCCEEDED)]]
+        reported = asyncio.Event()
+
+        async def ask(host: str, asked: Sequence[Asked]) -> list[Fate]:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            reported.set()
+            return answer
+
+        elsewhere = Elsewhere(ask, scene.launcher, SystemClock(), lambda: None)
+        elsewhere.add(_flight(), "b", 1)
+        asking = asyncio.create_task(elsewhere.run())
+        await asyncio.wait_for(reported.wait(), 5)
+        await scene.settle()
+        assert [outcome for _, outcome in scene.launcher.take().ended] == [SUCCEEDED]
+        asking.cancel()
+
+    _in_scene(work)
+
+
+def what_was_recorded_as_running_can_be_withdrawn() -> None:
+    with contextlib.closing(Desk(START)) as desk:
+        put(desk)
+        at(desk, 60)
+        lid = only_flight(desk)
+        desk.commit(c.LaunchesAccepted([lid], [1]))
+        desk.commit(c.HandOversWithdrawn([lid], [1]))
+        plan = desk.turn()
+        assert (plan.attempts.lids, plan.attempts.attempts) == ([lid], [1])

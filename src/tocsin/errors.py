@@ -35,6 +35,28 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 
 from __future__ import annotations
 
+import re
+
+_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def shown_url(url: str) -> str:
+    """What of a URL may be shown: no user, no password, no options. A password may hold any character, so all up to the
+    last ``@`` is taken for it, unless that is plainly a part of the path."""
+    scheme = found[0] if (found := _SCHEME.match(url)) else ""
+    login, at, where = url[len(scheme) :].rpartition("@")
+    if at and "/" in login and ":" not in login:
+        login, where = "", f"{login}@{where}"
+    return f"{scheme}{'***@' if at and login else ''}{where.partition('?')[0]}"
+
+
+def cuts_a_password(before: str, behind: str) -> bool:
+    """Was a password cut at its ``?``: is what stands before it a user and half a password, and no host with a port?"""
+    authority = before.partition("/")[0]
+    _, colon, port = authority.rpartition(":")
+    is_host = not colon or port.isdecimal() or authority.startswith("[")
+    return "@" in behind and "@" not in before and not is_host
+
 
 class TocsinError(Exception):
     """The root. ``str()`` is a full sentence for a person; ``hint`` is the remedy."""

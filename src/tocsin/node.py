@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tocsin.api.around import Around
+from tocsin.backup.manifest import Owner
 from tocsin.backup.store import Backups
 from tocsin.clock import Clock, SystemClock
 from tocsin.config import Settings
 from tocsin.cron import parse_duration
 from tocsin.decide.retention import Retention
-from tocsin.errors import InvalidInput
+from tocsin.errors import InvalidInput, shown_url
 from tocsin.journal.contract import Journal, Roster
 from tocsin.journal.etcd.address import DEFAULT_PREFIX
 from tocsin.journal.etcd.address import parse as parse_etcd
@@ -22,6 +23,7 @@ from tocsin.journal.etcd.journal import EtcdJournal
 from tocsin.journal.etcd.roster import EtcdRoster
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.member.address import split_address
+from tocsin.member.heirs import Heirs
 from tocsin.member.member import Enrolment, EtcdMember
 from tocsin.member.membership import Membership
 from tocsin.model.cluster import Hello, Member
@@ -29,6 +31,7 @@ from tocsin.observe.metrics import Metrics
 from tocsin.peers.client import PeerClient
 from tocsin.peers.directory import Directory
 from tocsin.peers.server import PeerServer
+from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
 from tocsin.replica.parts import Paths, Setup
 from tocsin.replica.peers import NoPeers, Peers
@@ -86,9 +89,20 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
     roster = EtcdRoster(client, prefix)
     directory.consult(roster)
     losses: Losses = NoLosses() if member is None else _Recovered(member)
-    owner = enrolment.credentials.digest("backups")
+    owner = Owner(
+        enrolment.credentials.digest, lambda: [f"{each.name}={each.peer}" for each in directory.members()]
+    )
+    heirs = Heirs([own, *enrolment.others], enrolment.spelt, peers)
     replica = _replica(
-        settings, clock, EtcdJournal(client, prefix), ElectedOffice(clock), peers, losses, own.api, owner
+        settings,
+        clock,
+        EtcdJournal(client, prefix),
+        ElectedOffice(clock),
+        peers,
+        losses,
+        own.api,
+        owner,
+        nobody_was_asked if member is None else heirs.objection,
     )
     hello = _no_founding(own.name) if member is None else member.condition
     server = PeerServer(own.peer, enrolment.server_context(), replica, hello)
@@ -137,7 +151,8 @@ def _replica(
     peers: Peers,
     losses: Losses | None = None,
     api: str = "",
-    owner: str = "",
+    owner: Owner | None = None,
+    objection: Objection = nobody_was_asked,
 ) -> Replica:
     paths = Paths(settings.data.absolute())
     return Replica(
@@ -154,11 +169,21 @@ def _replica(
             metrics=Metrics(),
             retention=Retention.parse(settings.history_age, settings.history_each, settings.history_total),
             snapshot_interval_s=parse_duration(settings.snapshot_interval, field="snapshot_interval"),
-            backups=Backups(settings.backup, settings.backup_keep, owner=owner) if settings.backup else None,
+            backups=_backups(settings, owner),
+            objection=objection,
             losses=losses or NoLosses(),
         ),
         api,
     )
+
+
+def _backups(settings: Settings, owner: Owner | None) -> Backups | None:
+    """A URL that makes no sense is refused now, not told when the first snapshot is to be copied."""
+    if not settings.backup:
+        return None
+    backups = Backups(settings.backup, settings.backup_keep, owner=owner)
+    backups.check()
+    return backups
 
 
 class _Recovered:
@@ -215,4 +240,7 @@ def _sqlite(url: str) -> Journal:
 
 
 def _no_journal(url: str, allowed: str) -> InvalidInput:
-    return InvalidInput(f"{url!r} is not the URL of a journal", field="journal", value=url, allowed=allowed)
+    shown = shown_url(url)
+    return InvalidInput(
+        f"{shown!r} is not the URL of a journal", field="journal", value=shown, allowed=allowed
+    )

@@ -9,7 +9,9 @@ import pytest
 from tests.backup.conftest import KEY, SCHEDULES, SECRET, Source, Weed, damage
 from tests.cli.conftest import Command
 
+from tocsin.backup.manifest import Owner, manifest_name
 from tocsin.backup.store import Backups
+from tocsin.member.secret import digest, read_secret
 from tocsin.replica.office import DataLock
 from tocsin.state import snapshot
 from tocsin.state.snapshot import Manifest
@@ -177,3 +179,37 @@ def trouble_is_a_sentence(tocsin: Command, weed: Weed, words: tuple[str, ...], t
         assert told in done.err
         assert "Traceback" not in done.err
         assert "wrong-secret" not in done.err
+
+
+def with_the_secret_only_what_the_cluster_wrote_is_restored(
+    tocsin: Command, source: Source, tmp_path: Path
+) -> None:
+    place, file = str(tmp_path / "backups"), tmp_path / "cluster.secret"
+    file.write_text("0123456789abcdef" * 4)
+    file.chmod(0o600)
+    owner = Owner(lambda text: digest(read_secret(file), text))
+    made = source.put(Backups(place, owner=owner), 1)
+    source.put(Backups(place), 2)
+    words = ("restore", place, "--data", str(tmp_path / "data"))
+    checked = tocsin(*words, "--cluster-secret", str(file), "--json")
+    assert checked.json["sequence"] == made.seq
+    assert "passed over" in checked.err
+    assert "was not checked" not in checked.err
+    unchecked = tocsin(*words, "--json")
+    assert unchecked.json["sequence"] == 2
+    assert "was not checked" in unchecked.err
+    assert "--cluster-secret" in tocsin(*words, "--seq", "1").err
+    missing = tocsin(*words, "--cluster-secret", str(tmp_path / "none"))
+    assert missing.status == 1
+    assert "cannot be read" in missing.err
+
+
+def a_manifest_of_nonsense_is_passed_over(tocsin: Command, url: str, source: Source) -> None:
+    backups = Backups(url)
+    source.put(backups, 1)
+    source.put(backups, 2)
+    path = f"{A}/{manifest_name(2)}"
+    damage(backups, path, lambda raw: raw.replace(b'"time_ms":2000', b'"time_ms":1000000000000000000'))
+    done = tocsin("backup", "list", url)
+    assert (done.status, len(done.out.splitlines())) == (0, 2)
+    assert "passed over" in done.err

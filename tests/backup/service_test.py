@@ -75,6 +75,18 @@ def a_store_that_is_down_is_told_and_holds_up_nothing(
     assert "Traceback" not in service.log.read_text()
 
 
+def a_backup_that_cannot_be_made_is_an_issue(tmp_path: Path, start: Callable[..., Service]) -> None:
+    folder = tmp_path / "mnt"
+    service = start(tmp_path / "data", "--backup", str(folder / "backups"))
+    [issue] = eventually(lambda: service.ask("GET", "/v1/status").json["issues"])
+    assert "There is no new backup" in issue
+    assert f"{folder} does not exist" in issue
+    assert "'tocsin backup'" in issue
+    folder.mkdir()
+    assert Command(service.url)("backup").status == 0
+    assert service.ask("GET", "/v1/status").json["issues"] == []
+
+
 def where_there_is_no_place_for_backups_none_is_made(service: Service) -> None:
     answer = service.ask("POST", "/v1/backup")
     assert answer.status == 409
@@ -94,6 +106,10 @@ def only_an_admin_has_one_made(guarded: Service) -> None:
         (("--backup", "nothing://x/y"), "not a kind of file system"),
         (("--backup", "gs://bucket/x"), "pip install"),
         (("--backup", "/tmp/x", "--backup-keep", "0"), "backup_keep"),
+        (("--backup", "simplecache::s3://key:pass-word@bucket"), "s3://***@bucket"),
+        (("--journal", "etcds://root:pass-word@host"), "etcds://***@host"),
+        (("--journal", "root:pass-word@host:2379"), "***@host:2379"),
+        (("--journal", "etcd://root:pass-word?more@host"), "%3F"),
     ],
 )
 def a_place_that_makes_no_sense_is_refused_at_the_start(
@@ -104,3 +120,4 @@ def a_place_that_makes_no_sense_is_refused_at_the_start(
     )
     assert done.status == 1
     assert told in done.err
+    assert "pass-word" not in done.err

@@ -34,7 +34,7 @@ def _seqs(backups: Backups) -> list[int]:
 def a_place_that_does_not_exist_yet_holds_nothing(backups: Backups, tmp_path: Path) -> None:
     assert list(backups.survey()) == []
     assert backups.newest_valid() is None
-    assert backups.prune() == 0
+    assert backups.prune(A) == 0
     with pytest.raises(NotFound):
         backups.fetch_newest(tmp_path / "out")
 
@@ -108,6 +108,10 @@ def missing_data_is_passed_over_and_put_right_by_the_next_copy(backups: Backups,
         lambda raw: raw.replace(A.encode(), B.encode()),
         lambda raw: raw.replace(b'"file":"state', b'"file":"../state'),
         lambda raw: raw.replace(b'"format":1', b'"format":2'),
+        lambda raw: raw.replace(b'"time_ms":2000', b'"time_ms":1000000000000000000'),
+        lambda raw: raw.replace(b'"time_ms":2000', b'"time_ms":-1'),
+        lambda raw: raw.replace(b'"stored_size":', b'"stored_size":-'),
+        lambda raw: raw + bytes([32]) * 65_536,
     ],
 )
 def a_manifest_that_is_none_is_passed_over(
@@ -158,17 +162,17 @@ def the_one_that_was_asked_for_is_brought(backups: Backups, source: Source, tmp_
 def only_the_newest_are_kept(backups: Backups, source: Source) -> None:
     for seq in range(1, 6):
         source.put(backups, seq)
-    assert backups.prune() == 2
+    assert backups.prune(A) == 2
     assert _seqs(backups) == [5, 4, 3]
     assert len(_names(backups)) == 6
-    assert backups.prune(1) == 2
+    assert backups.prune(A, 1) == 2
     assert _seqs(backups) == [5]
 
 
 def one_that_is_damaged_takes_nobodys_place(backups: Backups, source: Source) -> None:
     made = [source.put(backups, seq) for seq in range(1, 5)]
     damage(backups, f"{A}/{made[3].file}", lambda raw: raw[:-1])
-    assert backups.prune(1) == 2
+    assert backups.prune(A, 1) == 2
     assert backups.newest_valid() == made[2]
 
 
@@ -176,7 +180,7 @@ def where_none_is_whole_nothing_is_removed(backups: Backups, source: Source) -> 
     for seq in (1, 2):
         damage(backups, f"{A}/{source.put(backups, seq).file}", lambda raw: raw[:-1])
     before = _names(backups)
-    assert backups.prune(1) == 0
+    assert backups.prune(A, 1) == 0
     assert _names(backups) == before
 
 
@@ -184,15 +188,16 @@ def a_new_journal_does_not_push_out_the_old_one(backups: Backups, source: Source
     source.put(backups, 900, time_ms=1_000)
     for seq in range(1, 6):
         source.put(backups, seq, incarnation=B, time_ms=10_000 * seq)
-        backups.prune(2)
+        backups.prune(B, 2)
     assert _seqs(backups) == [5, 4, 900]
 
 
-def a_journal_long_gone_is_forgotten(backups: Backups, source: Source) -> None:
-    source.put(backups, 900, time_ms=1_000)
+def of_other_journals_nothing_is_removed_on_one_machine(backups: Backups, source: Source) -> None:
+    """They may be those of another service that was given the same place."""
+    other = source.put(backups, 900, time_ms=1_000)
     newest = source.put(backups, 1, incarnation=B, time_ms=1_000 + OTHERS_KEPT_MS + 1)
-    assert backups.prune(5) == 1
-    assert backups.list() == [newest]
+    assert backups.prune(B, 1) == 0
+    assert backups.list() == [newest, other]
 
 
 def what_an_interrupted_copy_left_is_removed_later(backups: Backups, source: Source) -> None:
@@ -201,11 +206,11 @@ def what_an_interrupted_copy_left_is_removed_later(backups: Backups, source: Sou
     for name in remnants:
         backups.place.files.pipe_file(f"{backups.place.base}/{A}/{name}", b"half of it")
     backups.place.files.pipe_file(f"{backups.place.base}/{A}/notes.txt", b"somebody else's")
-    backups.prune()
+    backups.prune(A)
     # The later one may be on its way there just now.
     assert remnants & _names(backups) == {f"state-{20:016d}-0123456789ab.db.zst"}
     source.put(backups, 30)
-    backups.prune()
+    backups.prune(A)
     assert not remnants & _names(backups)
     assert "notes.txt" in _names(backups)
 

@@ -171,6 +171,33 @@ def what_a_store_does_not_give_back_as_it_was_is_no_backup(tmp_path: Path, sourc
     assert [path for path in (tmp_path / "backups").rglob("*") if path.is_file()] == []
 
 
-def passwords_in_a_url_are_never_shown() -> None:
-    shown = str(Backups(f"sftp://me:{SECRET}@host/folder?token={SECRET}"))
-    assert shown == "sftp://me@host/folder"
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"sftp://me:{SECRET}@host/folder?token={SECRET}", "sftp://***@host/folder"),
+        (f"sftp://me:{SECRET}/more@host/folder", "sftp://***@host/folder"),
+        (f"s3://{SECRET}@bucket", "s3://***@bucket"),
+        ("s3://bucket/folder/you@here", "s3://bucket/folder/you@here"),
+    ],
+)
+def passwords_in_a_url_are_never_shown(url: str, shown: str) -> None:
+    assert str(Backups(url)) == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"simplecache::s3://key:{SECRET}@bucket",
+        f"simplecache::s3://bucket?secret={SECRET}",
+        f"zip://me:{SECRET}@x::s3://key:{SECRET}@bucket",
+        f"sftp://me:{SECRET}?more@host",
+        f"sftp://me:ab?{SECRET}@host",
+        f"nothing://me:{SECRET}@host/x",
+    ],
+)
+def what_is_refused_is_shown_without_its_password(url: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        Backups(url).check()
+    assert SECRET not in str(refused.value)
+    assert SECRET not in str(refused.value.value)
+    assert "ab?" not in str(refused.value.value)

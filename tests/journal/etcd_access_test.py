@@ -226,6 +226,8 @@ def an_address_says_where_and_how() -> None:
         "etcd://:secret@h",
         "etcd://u:secret@h:x",
         "etcd://u:secret@h?password_file=/x",
+        "etcd://u:secret?more@h",
+        "etcd://u:sec?secret@h",
         "etcd://h?tls=maybe",
         "etcd://h?tls=no&ca=x",
         "etcd://h?key=x",

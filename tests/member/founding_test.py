@@ -19,7 +19,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _hello(name: str, condition: Literal["empty", "founding", "founded"] = "empty", **more: str) -> Hello:
+def _hello(
+    name: str, condition: Literal["empty", "bereft", "founding", "founded"] = "empty", **more: str
+) -> Hello:
     return Hello(
         name, condition, more.pop("token", f"disk of {name}"), cluster=more.pop("cluster", LIST), **more
     )
@@ -29,7 +31,7 @@ def _conditions(name: str) -> st.SearchStrategy[Hello | None]:
     return st.none() | st.builds(
         _hello,
         st.just(name),
-        st.sampled_from(["empty", "founding", "founded"]),
+        st.sampled_from(["empty", "bereft", "founding", "founded"]),
         token=st.sampled_from([f"disk of {name}", "another disk"]),
         founding=st.sampled_from(["", "one cluster", _all_empty_token()]),
         cluster=st.sampled_from([LIST, "a=h1:8410,b=h2:8410"]),
@@ -72,6 +74,23 @@ def who_waits_is_told_why_and_what_to_do(b: Hello | None, c: Hello | None) -> No
     if isinstance(choice, Wait):
         assert choice.reason
         assert choice.remedy
+
+
+@given(_conditions("a"), _conditions("b"), _conditions("c"))
+def nobody_founds_with_one_who_belonged_to_a_cluster(
+    a: Hello | None, b: Hello | None, c: Hello | None
+) -> None:
+    me = a or _hello("a", "bereft")
+    choice = decide(me, {"b": b, "c": c}, _digest)
+    if "bereft" in {hello.condition for hello in (me, b, c) if hello is not None}:
+        assert not isinstance(choice, Found)
+
+
+def what_is_left_of_a_cluster_is_named() -> None:
+    choice = decide(_hello("a"), {"b": _hello("b", "bereft"), "c": _hello("c")}, _digest)
+    assert isinstance(choice, Wait)
+    assert "b belonged to a cluster" in choice.reason
+    assert "empty the data directory of b" in choice.remedy
 
 
 def each_founder_comes_to_the_same_cluster() -> None:

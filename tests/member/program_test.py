@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from tests.member.town import imposter
+from tests.member.town import imposter, until
 
+from tocsin.clock import SystemClock
 from tocsin.errors import ClusterError
 from tocsin.member import chatter
 from tocsin.member.chatter import Chatter
+from tocsin.member.process import Process, find
 from tocsin.member.program import Program, find_program, listening_host
 from tocsin.member.secret import Credentials
 from tocsin.model.cluster import Member
@@ -81,7 +86,7 @@ def the_gravest_of_the_last_words_counts(tmp_path: Path) -> None:
     with said.open() as file:
         file.write(b"error verifying flags\n")
     assert said.last_words() == "error verifying flags"
-    assert not said.mentions("no space")
+    assert not said.has_said("failed to purge")
 
 
 def a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +100,56 @@ def a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(sizes) == 2
     assert max(sizes) <= 1100
+
+
+def nobody_else_can_read_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chatter, "_BYTES_MAX", 10)
+    (tmp_path / "etcd.log").write_text("from before anybody minded")
+    (tmp_path / "etcd.log").chmod(0o644)
+    Chatter(tmp_path / "etcd.log").open().close()
+    assert {path.name for path in tmp_path.iterdir()} == {"etcd.log", "etcd.log.1"}
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def a_flood_of_words_is_cut_within_seconds_and_only_its_end_is_kept(tmp_path: Path) -> None:
+    """Whoever can open a connection can make etcd write a line."""
+
+    async def unasked() -> list[str]:
+        return []
+
+    async def never() -> bool:
+        return False
+
+    async def story() -> None:
+        flood = imposter(tmp_path, "head -c 30000000 /dev/zero; exec sleep 600")
+        process = Process([flood], tmp_path / "member" / "etcd", SystemClock(), once=unasked, removed=never)
+        before = tmp_path / "member" / "etcd.log.1"
+
+        async def is_cut() -> bool:
+            return before.exists() and before.with_name("etcd.log").stat().st_size < chatter._BYTES_MAX
+
+        await process.start(never)
+        try:
+            await asyncio.wait_for(until(is_cut, "the log to be cut"), 15)
+        finally:
+            await process.stop()
+        assert before.stat().st_size <= chatter._BYTES_MAX
+
+    asyncio.run(story())
+
+
+def the_process_of_another_user_is_not_taken_for_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "etcd"
+    with subprocess.Popen(
+        ["tail", "-f", "/dev/null", "--", f"--data-dir={data}"], stderr=subprocess.DEVNULL
+    ) as one:
+        try:
+            found = find(data)
+            assert found is not None
+            assert found[0] == one.pid
+            monkeypatch.setattr(os, "geteuid", lambda: 1 + os.getuid())
+            assert find(data) is None
+        finally:
+            one.kill()

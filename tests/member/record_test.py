@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,25 @@ def a_record_without_its_data_is_worth_nothing(tmp_path: Path) -> None:
     before = memory.record.token
     memory.keep(condition="founded")
     after = _memory(tmp_path).record
-    assert after.condition == "empty"
+    assert after.condition == "bereft"
     assert after.token != before
+    assert _memory(tmp_path).record == after
+
+
+@pytest.mark.parametrize("left", ["state.db", "snapshots/7.json"])
+def as_long_as_anything_is_left_it_is_known_that_there_was_a_cluster(tmp_path: Path, left: str) -> None:
+    assert _memory(tmp_path).record.condition == "empty"
+    (tmp_path / left).parent.mkdir(exist_ok=True)
+    (tmp_path / left).touch()
+    assert _memory(tmp_path).record.condition == "bereft"
+    shutil.rmtree(tmp_path / "member")
+    assert _memory(tmp_path).record.condition == "bereft"
+
+
+def what_a_person_restored_is_not_left_of_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "restore").mkdir()
+    (tmp_path / "restore" / "7.json").touch()
+    assert _memory(tmp_path).record.condition == "empty"
 
 
 def data_without_a_record_still_remembers(tmp_path: Path) -> None:
@@ -74,6 +92,7 @@ def who_was_removed_begins_anew_and_the_data_is_kept_aside(tmp_path: Path) -> No
         assert (aside / "member" / "wal" / "0.wal").exists()
         assert not memory.has_data()
         assert memory.record.token != before
+        assert memory.record.condition == _memory(tmp_path).record.condition == "bereft"
 
 
 def a_memory_has_one_user(tmp_path: Path) -> None:

@@ -110,9 +110,9 @@ def a_damaged_certificate_is_made_anew(tmp_path: Path) -> None:
 
 
 def nobody_else_can_read_the_key(tmp_path: Path) -> None:
-    own = _credentials(tmp_path).own_file
+    own = _credentials(tmp_path / "data" / "member").own_file
     assert own.stat().st_mode & 0o777 == 0o600
-    assert own.parent.stat().st_mode & 0o777 == 0o700
+    assert [folder.stat().st_mode & 0o777 for folder in own.parents[:3]] == [0o700] * 3
 
 
 def a_new_secret_is_fit_and_like_no_other(tmp_path: Path) -> None:

@@ -237,6 +237,8 @@ class Town:
         self.handles: dict[str, Handle] = {}
         self.clocks: dict[str, StepClock] = {}
         self.receivers: dict[str, Receiver] = {}
+        self.workshops: dict[Path, Workshop] = {}
+        """By the disk on which they keep their records."""
         self.replicas: dict[str, Replica] = {}
         self.silent: set[str] = set()
         """They neither ask nor answer the others."""
@@ -250,13 +252,15 @@ class Town:
         clock = self.clocks[name] = StepClock()
         handle = self.handles[name] = Handle(self.ledger)
         receiver = self.receivers[name] = Receiver(self.world, name, clock)
+        paths = changes.get("paths", Paths(self.folder / name))
+        workshop = self.workshops.setdefault(paths.data, Workshop(self.world, name, clock))
         setup = Setup(
             name=name,
-            paths=Paths(self.folder / name),
+            paths=paths,
             journal=handle,
             office=ElectedOffice(clock),
             peers=Neighbours(self, name),
-            targets={"http": receiver, "exec": Workshop(self.world, name, clock)},
+            targets={"http": receiver, "exec": workshop},
             clock=clock,
             metrics=Metrics(),
             retention=Retention(),
@@ -310,7 +314,11 @@ class Town:
 
     def heal(self, name: str) -> None:
         self.silent.discard(name)
-        self.handles[name].heal()
+        handle = self.handles[name]
+        handle.heal()
+        if handle.gate is not None:
+            handle.gate.set()
+            handle.gate = None
 
 
 async def state_of(replica: Replica, name: str, *states: str) -> LaunchView:

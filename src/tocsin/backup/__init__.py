@@ -20,8 +20,13 @@ given up and comes back to life can spoil what another one wrote.
 
 Zstandard, level 3: a state shrinks to a fifth of its size at 350 MB/s a core; higher levels gain nothing on it.
 
+Whose it is: in a cluster a manifest carries an authenticator of all that it says, made with the cluster's secret. What
+has another one, or none, is neither restored without a person asking for it nor removed: to be able to write to the
+place is not to be a part of the cluster. A service on one machine has no secret, so it restores nothing by itself.
+
 What is kept: of each journal the newest ``keep`` backups that are whole. Journals do not push out one another's, for a
-service that was started with an empty disk by mistake would soon have replaced all that is worth having by nothing. A
-journal whose newest backup is thirty days older than the newest of all is forgotten. What an interrupted copy left
-behind is removed when there is a newer backup of the same journal.
+service that was started with an empty disk by mistake would soon have replaced all that is worth having by nothing.
+Of the journals that a cluster had, one whose newest backup is thirty days older than the newest of them all is
+forgotten. A service on one machine removes backups of its present journal only: others may be somebody else's. What an
+interrupted copy left behind is removed when there is a newer backup of the same journal.
 """

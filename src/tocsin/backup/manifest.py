@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import re
 import secrets
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,8 +15,22 @@ from tocsin.model.backup import BackupView
 from tocsin.state.snapshot import Manifest
 
 FORMAT = 1
+BYTES_MAX = 65_536
+"""Whoever can write there could have us read for ever."""
+_TIME_MS_MAX = 253_370_764_800_000
+"""The year 9999. Calendars end with it."""
+_SIZE_MAX = 1 << 62
 _FOLDER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FILE = re.compile(r"state-([0-9]{16})(?:\.json|-[0-9a-f]{12}\.db\.zst)")
+
+
+class Owner(NamedTuple):
+    """The cluster that writes backups, and restores those that it has written itself."""
+
+    sign: Callable[[str], str]
+    """Of a text, what only who has the cluster's secret can compute."""
+    members: Callable[[], list[str]] = list
+    """Its replicas at this moment, each as ``NAME=HOST:PORT``."""
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,8 +43,11 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Of the file as it is, compressed."""
     version: str
     """Of the Tocsin that wrote it."""
-    owner: str = ""
-    """The cluster that wrote it: only the one with the same secret restores it without being asked."""
+    members: tuple[str, ...] = ()
+    """The replicas of the cluster that wrote it, at that time, each as ``NAME=HOST:PORT``."""
+    authenticator: str = ""
+    """Of all the rest, made with the cluster's secret: who can write to the place is not believed for that. Empty: it
+    was written on one machine, which has no secret."""
     format: int = FORMAT
 
     @property
@@ -46,6 +66,24 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     def age_order(self) -> tuple[int, int]:
         """By time: a journal that was restored has another incarnation, and may count on from a lower number."""
         return self.snapshot.time_ms, self.snapshot.seq
+
+
+def signed(backup: BackupManifest, owner: Owner) -> BackupManifest:
+    """In the name of its owner, and of those who belong to it now."""
+    complete = msgspec.structs.replace(backup, members=tuple(owner.members()))
+    return msgspec.structs.replace(complete, authenticator=owner.sign(_text(complete)))
+
+
+def is_signed(backup: BackupManifest, owner: Owner) -> bool:
+    return hmac.compare_digest(backup.authenticator.encode(), owner.sign(_text(backup)).encode())
+
+
+def _text(backup: BackupManifest) -> str:
+    """All that it says, and nothing that could be read in two ways."""
+    of = backup.snapshot
+    snapshot = (of.incarnation, of.seq, of.time_ms, of.size, of.sha256, of.digest)
+    stored = (backup.file, backup.stored_size, backup.stored_sha256, backup.members, backup.version)
+    return f"backup {msgspec.json.encode((backup.format, *snapshot, *stored)).decode()}"
 
 
 def view_of(backup: BackupManifest) -> BackupView:
@@ -89,8 +127,14 @@ def decode(raw: bytes, incarnation: str, seq: int) -> BackupManifest | None:
     """None if it is not one, or not the one of this place: what it says is used to find and to remove files."""
     try:
         found = msgspec.json.decode(raw, type=BackupManifest)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError):
         return None
     if found.format != FORMAT or (found.incarnation, found.seq) != (incarnation, seq):
         return None
+    if not 0 <= found.time_ms <= _TIME_MS_MAX or not _are_sizes(found.snapshot.size, found.stored_size):
+        return None
     return found if found.file.endswith(".db.zst") and seq_of(found.file) == seq else None
+
+
+def _are_sizes(*sizes: int) -> bool:
+    return all(0 <= size <= _SIZE_MAX for size in sizes)

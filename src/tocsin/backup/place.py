@@ -11,9 +11,9 @@ import os
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
-from tocsin.errors import InvalidInput
+from tocsin.errors import InvalidInput, cuts_a_password, shown_url
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -48,7 +48,8 @@ class Place:
         self._field = field
         scheme, found, rest = url.partition("://")
         if not url.strip() or "::" in url:
-            raise InvalidInput(f"{url!r} is not a place", field=field, value=url, allowed=_ALLOWED)
+            shown = shown_url(url)
+            raise InvalidInput(f"{shown!r} is not a place", field=field, value=shown, allowed=_ALLOWED)
         self.is_folder = not found or scheme in _FOLDERS
         self.scheme = "file" if self.is_folder else scheme.lower()
         if self.is_folder:
@@ -56,6 +57,13 @@ class Place:
             self._given: dict[str, str] = {}
         else:
             plain, _, query = url.partition("?")
+            if cuts_a_password(rest.partition("?")[0], query):
+                raise InvalidInput(
+                    "the password holds a ?, behind which the options begin",
+                    field=field,
+                    value=shown_url(url),
+                    hint="write %3F for it",
+                )
             if not rest.partition("?")[0].strip("/"):
                 raise InvalidInput(
                     f"{plain} names no bucket or folder", field=field, value=plain, allowed=_ALLOWED
@@ -65,15 +73,11 @@ class Place:
 
     def __str__(self) -> str:
         """Without anything that is nobody else's business."""
-        if self.is_folder:
-            return self._plain
-        scheme, _, rest = self._plain.partition("://")
-        who, at, where = rest.rpartition("@")
-        return f"{scheme}://{who.partition(':')[0]}{at}{where}"
+        return self._plain if self.is_folder else shown_url(self._plain)
 
     def without_secrets(self, text: str) -> str:
-        password = None if self.is_folder else urlsplit(self._plain).password
-        secrets = [*self._given.values(), password or "", unquote(password or "")]
+        password = "" if self.is_folder else _password(self._plain)
+        secrets = [*self._given.values(), password, unquote(password)]
         # An endpoint is an option too, and no secret.
         for secret in secrets:
             if len(secret) >= _SECRET_LENGTH_MIN and "://" not in secret:
@@ -142,3 +146,8 @@ def _value(text: str) -> str | int | bool:
         return text.lower() == "true"
     # A key may consist of digits and begin with a zero: such a text is no number.
     return int(text) if text.isdecimal() and str(int(text)) == text and len(text) <= 6 else text
+
+
+def _password(url: str) -> str:
+    login, _, _ = url.partition("://")[2].rpartition("@")
+    return login.partition(":")[2]

@@ -62,7 +62,7 @@ class Shelf:
         sizes = {name: size for name, size in listed if size is not None}
         found = []
         for name in sorted((name for name in sizes if name.endswith(".json")), reverse=True):
-            backup = self._read(home, name, incarnation)
+            backup = self._read(home, name, sizes[name], incarnation)
             self._pulse.beat()
             if backup is not None:
                 is_whole = sizes.get(backup.file) == backup.stored_size
@@ -94,9 +94,11 @@ class Shelf:
                 self.files.rm_file(path)
             self._pulse.beat()
 
-    def _read(self, home: str, name: str, incarnation: str) -> BackupManifest | None:
+    def _read(self, home: str, name: str, size: int, incarnation: str) -> BackupManifest | None:
+        raw = b""
         try:
-            raw = self.files.cat_file(f"{home}/{name}")
+            if 0 < size <= manifest.BYTES_MAX:
+                raw = self.files.cat_file(f"{home}/{name}", start=0, end=size)
         except FileNotFoundError:
             return None  # it was pruned in this moment
         backup = manifest.decode(raw, incarnation, manifest.seq_of(name) or 0)

@@ -12,7 +12,7 @@ import structlog
 
 from tocsin import __version__
 from tocsin.backup import copying, manifest, trouble
-from tocsin.backup.manifest import BackupManifest, manifest_name, new_data_name
+from tocsin.backup.manifest import BackupManifest, Owner, manifest_name, new_data_name
 from tocsin.backup.patience import Patience, Progress, Pulse
 from tocsin.backup.place import Place
 from tocsin.backup.shelf import Found, Journal, Shelf, Tell
@@ -40,9 +40,10 @@ class Backups:
         silence_max_s: float = SILENCE_MAX_S,
         field: str = "backup",
         tell: Tell | None = None,
-        owner: str = "",
+        owner: Owner | None = None,
     ) -> None:
-        """``owner``: the cluster whose backups are written, and restored without being asked. Empty: on one machine."""
+        """``owner``: the cluster whose backups are written, and restored. None: on one machine, where nobody can tell
+        whose a backup is."""
         self.owner = owner
         self.place = Place(url, field)
         if keep < 1:
@@ -78,6 +79,21 @@ class Backups:
             )
         )
 
+    def is_own(self, backup: BackupManifest) -> bool:
+        """Did this cluster write it? On one machine nobody can tell."""
+        return self.owner is None or manifest.is_signed(backup, self.owner)
+
+    def own(self) -> Sequence[BackupManifest]:
+        """Those of this cluster that are there in full length, the newest first. The others are told of."""
+        there = self.list()
+        own = [each for each in there if self.is_own(each)]
+        if len(own) < len(there):
+            seqs = ", ".join(str(each.seq) for each in there if each not in own)
+            self._tell(
+                f"passed over: this cluster has not written the backups at {self} with sequence {seqs}"
+            )
+        return own
+
     def verify(self, backup: BackupManifest, progress: Progress | None = None) -> None:
         """Read all of it. Raises ``SnapshotDamaged`` if it is not what its manifest says."""
         self._patiently(
@@ -106,17 +122,14 @@ class Backups:
         *,
         seq: int | None = None,
         until_ms: int | None = None,
-        owner: str | None = None,
         progress: Progress | None = None,
     ) -> BackupManifest:
-        """Bring the newest that proves whole, of that sequence number or not after that moment. What is damaged is
-        passed over for the one before. Raises ``NotFound`` if there is none."""
+        """Bring the newest of its owner's that proves whole, of that sequence number or not after that moment. What is
+        damaged is passed over for the one before. Raises ``NotFound`` if there is none."""
         wanted = [
             each
-            for each in self.list()
-            if (seq is None or each.seq == seq)
-            and (until_ms is None or each.time_ms <= until_ms)
-            and (owner is None or each.owner == owner)
+            for each in self.own()
+            if (seq is None or each.seq == seq) and (until_ms is None or each.time_ms <= until_ms)
         ]
         for backup in wanted:
             try:
@@ -131,9 +144,10 @@ class Backups:
             hint=f"see what there is: tocsin backup list {self}",
         )
 
-    def prune(self, keep: int | None = None) -> int:
-        """Remove what need not be kept, see the package's description. Returns how many backups are gone."""
-        return self._patiently(lambda shelf, pulse: self._prune(keep or self.keep, shelf))
+    def prune(self, incarnation: str, keep: int | None = None) -> int:
+        """Remove what need not be kept, see the package's description: of this journal, and of others that this cluster
+        had. Returns how many backups are gone."""
+        return self._patiently(lambda shelf, pulse: self._prune(incarnation, keep or self.keep, shelf))
 
     # What is behind them
 
@@ -151,7 +165,7 @@ class Backups:
         home, name = shelf.home(wanted.incarnation), manifest_name(wanted.seq)
         there = shelf.journal(wanted.incarnation)
         for backup in there.whole():
-            if backup.seq == wanted.seq:
+            if backup.seq == wanted.seq and self.is_own(backup):
                 return backup
         if name in there.sizes:
             # What claims to be this backup and is not must not be taken for it once the data is there.
@@ -164,8 +178,9 @@ class Backups:
             stored_size=stored.size,
             stored_sha256=stored.sha256,
             version=__version__,
-            owner=self.owner,
         )
+        if self.owner is not None:
+            backup = manifest.signed(backup, self.owner)
         shelf.write(f"{home}/{name}", manifest.encode(backup))
         return backup
 
@@ -200,28 +215,30 @@ class Backups:
             partial.unlink(missing_ok=True)
         return backup.snapshot
 
-    def _prune(self, keep: int, shelf: Shelf) -> int:
-        journals = shelf.journals()
-        newest_ms = max((each.time_ms for journal in journals for each in journal.whole()), default=0)
+    def _prune(self, incarnation: str, keep: int, shelf: Shelf) -> int:
+        journals = shelf.journals() if self.owner is not None else [shelf.journal(incarnation)]
+        owns = {each.incarnation: [one for one in each.whole() if self.is_own(one)] for each in journals}
+        newest_ms = max((one.time_ms for own in owns.values() for one in own), default=0)
         gone = 0
         for journal in journals:
-            whole = journal.whole()
-            if not whole:
+            own = owns[journal.incarnation]
+            if not own:
                 continue  # nothing is removed that nothing better has taken the place of
-            is_forgotten = newest_ms - whole[0].time_ms > OTHERS_KEPT_MS
-            kept = [] if is_forgotten else whole[:keep]
+            is_forgotten = newest_ms - own[0].time_ms > OTHERS_KEPT_MS
+            kept = [] if is_forgotten else own[:keep]
+            foreign = [each.manifest for each in journal.found if not self.is_own(each.manifest)]
             home = shelf.home(journal.incarnation)
-            shelf.remove([f"{home}/{name}" for name in _superfluous(journal, kept)])
-            gone += len(whole) - len(kept)
+            shelf.remove([f"{home}/{name}" for name in _superfluous(journal, kept, foreign)])
+            gone += len(own) - len(kept)
             if is_forgotten and self.place.is_folder:
                 with contextlib.suppress(OSError):
                     os.rmdir(home)
         return gone
 
 
-def _superfluous(journal: Journal, kept: list[BackupManifest]) -> list[str]:
+def _superfluous(journal: Journal, kept: list[BackupManifest], foreign: list[BackupManifest]) -> list[str]:
     """Manifests first, then data. What is not older than the newest one kept may be on its way there just now."""
-    names = {name for each in kept for name in (each.file, manifest_name(each.seq))}
+    names = {name for each in (*kept, *foreign) for name in (each.file, manifest_name(each.seq))}
     rest = [
         name for name in set(journal.sizes) - names if not kept or (manifest.seq_of(name) or 0) < kept[0].seq
     ]

@@ -18,7 +18,7 @@ from tocsin.cli.command import REFUSED, Command, Json, Url, ask, print_json, say
 from tocsin.cli.usage import ActingFamily
 
 if TYPE_CHECKING:
-    from tocsin.backup.manifest import BackupManifest
+    from tocsin.backup.manifest import BackupManifest, Owner
     from tocsin.backup.store import Backups
 
 _TIMEOUT_S = 3600.0
@@ -104,7 +104,9 @@ def verify(
         raise typer.Exit(REFUSED)
 
 
-def restore_backup(place: str, data: Path, seq: int | None, at: str, as_json: bool) -> None:
+def restore_backup(
+    place: str, data: Path, seq: int | None, at: str, secret: Path | None, as_json: bool
+) -> None:
     """Put a backup into an empty data directory; the next 'tocsin serve' starts from it."""
     from tocsin.backup.manifest import view_of
     from tocsin.cli.moments import parse_moment
@@ -113,9 +115,14 @@ def restore_backup(place: str, data: Path, seq: int | None, at: str, as_json: bo
     if seq is not None and at:
         raise InvalidInput("one of them is enough", field="--seq", value=seq, allowed="--seq or --at")
     until_ms = int(parse_moment(at, field="--at").timestamp() * 1000) if at else None
-    backups = _backups(place)
+    backups = _backups(place, secret)
     with _empty(data) as folder, _progress("restoring") as progress:
         made = backups.fetch_newest(folder, seq=seq, until_ms=until_ms, progress=progress)
+    if secret is None:
+        remedy = "; --cluster-secret FILE checks it" if made.authenticator else ""
+        say(
+            f"who wrote this backup was not checked: whoever can write there can have, and it will be run{remedy}"
+        )
     if as_json:
         print_json({**_fields(view_of(made)), "data": str(data.absolute())})
         return
@@ -130,10 +137,18 @@ def restore_backup(place: str, data: Path, seq: int | None, at: str, as_json: bo
     say(f"start from it: tocsin serve --data {data}")
 
 
-def _backups(place: str) -> Backups:
+def _backups(place: str, secret: Path | None = None) -> Backups:
     from tocsin.backup.store import Backups
 
-    return Backups(place, field="url", tell=say)
+    return Backups(place, field="url", tell=say, owner=None if secret is None else _owner(secret))
+
+
+def _owner(secret: Path) -> Owner:
+    from tocsin.backup.manifest import Owner
+    from tocsin.member.secret import digest, read_secret
+
+    content = read_secret(secret)
+    return Owner(lambda text: digest(content, text))
 
 
 def _problem(backups: Backups, backup: BackupManifest) -> str:

@@ -82,7 +82,7 @@ def decide(
     bereft = sorted(hello.name for hello in (me, *heard.values()) if hello.condition == "bereft")
     if bereft:
         return Wait(
-            f"{', '.join(bereft)} belonged to a cluster, and nobody has its data any more",
+            f"{', '.join(bereft)} belonged to a cluster, and none of the replicas has its data",
             "if a replica still has the folder member/etcd, bring it back and start it. If none has, empty the data "
             f"directory of {', '.join(bereft)}: then a new cluster is founded, which knows nothing of the old one "
             "unless a backup is restored",

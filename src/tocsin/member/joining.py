@@ -133,9 +133,11 @@ class Door:
 
     async def _check_gone(self, former: Sequence[Voter]) -> None:
         """Nobody is thrown out by a second one of its name, which was started by mistake."""
+        if not former:
+            return
         names = {self._own.name, *(peer.name for peer in former)}
         enlisted = [one for one in await self._roster.members() if one.name in names and one.peer]
-        for member in enlisted if former else []:
+        for member in enlisted:
             hello = (await Inquiry([member], self._greeter, self._clock).ask())[member.name]
             # It may be this very replica that answers there.
             if hello is not None and hello.token != self._memory.record.token:

@@ -64,6 +64,10 @@ def read_secret(path: Path) -> bytes:
     return content
 
 
+def digest(secret: bytes, text: str) -> str:
+    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
+
+
 class Credentials:
     """The certificates of one replica: as files for etcd, and as contexts for what Tocsin itself says and hears."""
 
@@ -106,7 +110,7 @@ class Credentials:
 
     def digest(self, text: str) -> str:
         """Of a text, such as only who has the secret can compute."""
-        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
+        return digest(self._secret, text)
 
     def _furnished(self, context: ssl.SSLContext) -> ssl.SSLContext:
         context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -107,7 +107,7 @@ class Backuper:
     async def _look(self) -> None:
         """What is there already? And a place that cannot be used is told at the start, not at the first snapshot."""
         try:
-            found = await in_thread(self._backups.list)
+            found = await in_thread(self._backups.own)
         except TocsinError as wrong:
             self._failed(wrong)
             return
@@ -130,13 +130,13 @@ class Backuper:
             self._waiting.remove((seq, future))
             if not future.done():
                 future.set_result(done)
-        await self._prune()
+        await self._prune(done.incarnation)
         return True
 
-    async def _prune(self) -> None:
+    async def _prune(self, incarnation: str) -> None:
         """Too many are no harm: the next one removes them."""
         try:
-            await in_thread(self._backups.prune)
+            await in_thread(lambda: self._backups.prune(incarnation))
         except TocsinError as wrong:
             log.warning("old backups were not removed", place=self.place, reason=str(wrong))
 

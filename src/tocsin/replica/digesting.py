@@ -13,6 +13,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
+from tocsin.state import schema
 from tocsin.state.digest import full_digest
 
 
@@ -42,4 +43,5 @@ class Digesting:
 if __name__ == "__main__":
     os.nice(10)
     with contextlib.closing(sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)) as db:
+        schema.distrust(db)
         print(full_digest(db))

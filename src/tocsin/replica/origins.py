@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+from collections.abc import Sequence
 
 import structlog
 
 from tocsin.backup.patience import in_thread
 from tocsin.backup.store import Backups
-from tocsin.errors import NotFound, StateDamaged, TocsinError
+from tocsin.errors import ClusterError, NotFound, StateDamaged, TocsinError
 from tocsin.journal.contract import Birth, Bounds, Origin
 from tocsin.replica.parts import Setup
 from tocsin.state import snapshot
@@ -26,6 +27,7 @@ class Origins:
         self._paths = setup.paths
         self._peers = setup.peers
         self._backups = setup.backups
+        self._objection = setup.objection
         self._restored: Manifest | None = None
         """What ``tocsin restore`` has put here."""
 
@@ -59,7 +61,7 @@ class Origins:
 
     async def of_journal(self) -> Origin:
         """There is no journal yet: what does it go on from? A snapshot that somebody has put here, or the newest
-        backup of this very cluster."""
+        backup that this very cluster has written, unless it may go on elsewhere."""
         restored = self._restored
         if restored is not None:
             log.warning("going on from a restored snapshot", seq=restored.seq, journal=restored.incarnation)
@@ -67,11 +69,14 @@ class Origins:
         backups = self._backups
         if backups is None or self._paths.state.exists():
             return Origin()
-        if not backups.owner:
+        if backups.owner is None:
             await self._tell_of(backups)
             return Origin()
+        own = await in_thread(backups.own)
+        if own:
+            await self._check_alone(backups, own[0].members)
         try:
-            found = await in_thread(lambda: backups.fetch_newest(self._paths.snapshots, owner=backups.owner))
+            found = await in_thread(lambda: backups.fetch_newest(self._paths.snapshots))
         except NotFound:
             return Origin()
         log.warning("there is no journal: going on from the newest backup", seq=found.seq, place=str(backups))
@@ -86,17 +91,36 @@ class Origins:
         return found
 
     async def from_backup(self, birth: Birth, bounds: Bounds) -> Manifest | None:
-        """The very backup that the journal was born to go on from, while its entries are still there."""
+        """The very backup that the journal was born to go on from, while its entries are still there. Nobody has asked
+        for it, so it must be one that this cluster has written."""
         backups = self._backups
         if backups is None or bounds.first - 1 > birth.after:
             return None
+        if backups.owner is None:
+            log.warning(
+                "the backup that this journal goes on from is not fetched: whose it is cannot be known",
+                remedy=f"'tocsin restore {backups} --seq {birth.after} --data DIRECTORY' into an empty one, and move "
+                f"the folder 'restore' from there to {self._paths.data}",
+            )
+            return None
         wanted = (birth.after, birth.origin)
-        found = [each for each in await in_thread(backups.list) if (each.seq, each.incarnation) == wanted]
+        found = [each for each in await in_thread(backups.own) if (each.seq, each.incarnation) == wanted]
         return await in_thread(lambda: backups.fetch(found[0], self._paths.snapshots)) if found else None
 
     async def tidy(self) -> None:
         """What was restored is in use: the copy is not needed any more."""
         await asyncio.to_thread(shutil.rmtree, self._paths.restore, ignore_errors=True)
+
+    async def _check_alone(self, backups: Backups, members: Sequence[str]) -> None:
+        reason = await self._objection(members)
+        if reason:
+            data = self._paths.data
+            raise ClusterError(
+                f"there is no journal, and the newest backup at {backups} is not restored by itself: {reason}",
+                hint="if they are running or down, correct the settings and start with empty data directories. If "
+                "they are lost for ever, empty the data directory of each replica and restore there by hand: "
+                f"tocsin restore {backups} --data {data} --cluster-secret FILE",
+            )
 
     async def _tell_of(self, backups: Backups) -> None:
         """Whose they are cannot be known: another service, given the same place, must not launch what is in them."""

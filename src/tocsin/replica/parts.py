@@ -27,6 +27,7 @@ from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.housekeeper import Housekeeper
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.leader import Leader
+from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import Office
 from tocsin.replica.peers import Fate, Peers
 from tocsin.replica.proposer import Proposer
@@ -87,6 +88,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention
     snapshot_interval_s: float
     backups: Backups | None = None
+    objection: Objection = nobody_was_asked
     losses: Losses = NoLosses()
 
 

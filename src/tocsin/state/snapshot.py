@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from tocsin.errors import SnapshotDamaged
+from tocsin.errors import SnapshotDamaged, StateDamaged
+from tocsin.state import schema
 from tocsin.state.store import load_meta
 
 
@@ -40,6 +41,7 @@ def write(reader: sqlite3.Connection, folder: Path) -> Manifest:
     partial.touch(mode=0o600)
     try:
         with contextlib.closing(sqlite3.connect(partial)) as copy:
+            schema.distrust(copy)
             reader.backup(copy, pages=-1)
             copy.execute("PRAGMA journal_mode = DELETE")
             _check_whole(copy)
@@ -65,6 +67,10 @@ def _check_whole(copy: sqlite3.Connection) -> None:
     (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise SnapshotDamaged(f"the state is damaged and no snapshot is made of it: {found}")
+    try:
+        schema.check(copy, "in use")
+    except StateDamaged as wrong:
+        raise SnapshotDamaged(f"no snapshot is made: {wrong.message}") from None
 
 
 def manifests(folder: Path) -> list[Manifest]:
@@ -90,15 +96,32 @@ def verify(folder: Path, manifest: Manifest) -> Path:
 
 
 def restore(folder: Path, manifest: Manifest, state: Path) -> None:
-    """Put a snapshot in the place of the state file."""
+    """Put a snapshot in the place of the state file, if it is a state and nothing else."""
     source = verify(folder, manifest)
     partial = state.with_suffix(".restoring")
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600)
     shutil.copyfile(source, partial)
     _sync(partial)
+    try:
+        _check_plain(partial)
+    except BaseException:
+        _remove(partial)
+        raise
     _remove(state)
     partial.replace(state)
+
+
+def _check_plain(path: Path) -> None:
+    """Nothing in it can act. It is only looked at: not even what SQLite keeps beside a file comes to be."""
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
+        ) as found:
+            schema.distrust(found)
+            schema.check(found, path)
+    except (sqlite3.DatabaseError, StateDamaged) as wrong:
+        raise SnapshotDamaged(str(wrong), hint="it is passed over; an older one is tried") from None
 
 
 def prune(folder: Path, keep: int, also: Collection[int] = ()) -> None:

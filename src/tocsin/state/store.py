@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tocsin.errors import StateDamaged
+from tocsin.state import schema
 from tocsin.state.tables import SCHEMA_VERSION, TABLES
 
 
@@ -41,26 +42,28 @@ class Store:
         self.path = path
         try:
             self.db = _connect(path)
-            self._prepare()
-            self.meta = load_meta(self.db)
-        except sqlite3.DatabaseError as wrong:
+            try:
+                self._prepare()
+                self.meta = load_meta(self.db)
+            except BaseException:
+                self.db.close()
+                raise
+        except (sqlite3.DatabaseError, msgspec.ValidationError) as wrong:
             raise StateDamaged(f"the state file {path} cannot be read: {wrong}") from wrong
 
     def _prepare(self) -> None:
-        found = self.db.execute("PRAGMA user_version").fetchone()[0]
-        if found == 0:
+        is_new = not self.db.execute("PRAGMA schema_version").fetchone()[0]
+        if is_new:
             self.db.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
             save_meta(self.db, Meta())
-        elif found != SCHEMA_VERSION:
-            raise StateDamaged(
-                f"the state file {self.path} has format {found}, this version reads {SCHEMA_VERSION}"
-            )
+        schema.check(self.db, self.path)
 
     def reader(self) -> sqlite3.Connection:
         """A connection that sees committed entries only and never blocks the writer."""
         db = sqlite3.connect(
             f"file:{self.path}?mode=ro", uri=True, check_same_thread=False, isolation_level=None
         )
+        schema.distrust(db)
         db.execute("PRAGMA query_only = ON")
         db.execute("PRAGMA mmap_size = 268435456")
         return db
@@ -77,9 +80,12 @@ class Store:
             raise
 
     def become(self, path: Path) -> None:
-        """Take over the content of another state file, all of it or nothing of it. Who reads goes on reading."""
+        """Take over the content of another state file, all of it or nothing of it. Who reads goes on reading. Raises
+        ``StateDamaged`` if it is none."""
         source = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
+            schema.distrust(source)
+            schema.check(source, path)
             source.backup(self.db)
         finally:
             source.close()
@@ -102,6 +108,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)  # payloads are nobody else's business; SQLite's other files follow this one
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    schema.distrust(db)
     db.execute("PRAGMA journal_mode = WAL")
     # The journal is the truth: losing the newest entries of this file in a power cut costs a replay, no more.
     db.execute("PRAGMA synchronous = NORMAL")

@@ -84,6 +84,7 @@ def issues(service: Service, found: Health) -> list[str]:
         _failed(found),
         _missed(found),
         _snapshot_is_missing(service, found),
+        _backup_is_missing(service),
     )
     return [issue for issue in told if issue]
 
@@ -214,6 +215,17 @@ def _snapshot_is_missing(service: Service, found: Health) -> str:
     return (
         "There was no snapshot for several of its intervals, so the journal grows and a restart takes longer: "
         f"the log ('journalctl -u tocsin') says why, 'ls -l {service.data}/snapshots' what there is."
+    )
+
+
+def _backup_is_missing(service: Service) -> str:
+    """Only who leads makes any."""
+    backuper = service.replica.parts.backuper
+    if backuper is None or not backuper.problem or not service.replica.is_leader:
+        return ""
+    return (
+        f"There is no new backup: {backuper.problem.rstrip('.')}. It is tried again and again; "
+        "'tocsin backup' tries at once and tells how it went."
     )
 
 

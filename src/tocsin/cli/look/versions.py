@@ -51,6 +51,16 @@ def restore(
     at: Annotated[
         str, typer.Option("--at", metavar="TIME", help="The newest backup up to this moment.")
     ] = "",
+    secret: Annotated[
+        Path | None,
+        typer.Option(
+            "--cluster-secret",
+            metavar="FILE",
+            envvar="TOCSIN_CLUSTER_SECRET",
+            help="Only a backup that the cluster with this secret has written.",
+            show_envvar=False,
+        ),
+    ] = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +70,8 @@ def restore(
 
     A backup is put into an empty data directory, and the next 'tocsin serve' starts from it: the newest that is whole,
     unless --seq or --at say otherwise. What was launched since it was made is not known to it: such launches may have
-    happened, and under 'on_doubt: skip' they are not repeated.
+    happened, and under 'on_doubt: skip' they are not repeated. Whoever can write to the place of the backups can have
+    put one there, and what is in it will be run: --cluster-secret takes only what the cluster itself has written.
 
     Example: tocsin restore billing/payroll --version 3
     Example: tocsin restore s3://my-bucket/tocsin --data ./tocsin-data
@@ -68,7 +79,7 @@ def restore(
     if data is not None:
         from tocsin.cli.backup import restore_backup
 
-        restore_backup(what, data, seq, at, as_json)
+        restore_backup(what, data, seq, at, secret, as_json)
         return
     id = what
     try:

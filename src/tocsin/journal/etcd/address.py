@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from tocsin.errors import InvalidInput
+from tocsin.errors import InvalidInput, cuts_a_password
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.endpoints import Endpoint
 
@@ -63,6 +63,8 @@ def parse(url: str) -> EtcdAddress:
     login, at, places = rest.rpartition("@")
     hosts, slash, path = places.partition("/")
     user, colon, password = login.partition(":")
+    if cuts_a_password(rest, query):
+        raise _bad("", "if the password holds a ?, write %3F for it: behind a ? the options begin")
     if at and not user:
         raise _bad("", "the user before the @ is empty")
     options = _options(query)

@@ -1,0 +1,165 @@
+"""Who belongs to a cluster does not give that up on anybody's word, and is not pushed out by another of its name."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import ssl
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.member.town import House, Town, a_town, ids, imposter, keeps, remembers, until
+
+from tocsin.errors import ClusterError
+from tocsin.member.chatter import Chatter
+
+WORDS = "data-dir used by this member must be removed"
+SAYS_SO = f"""case "$1" in --version|--help) exec etcd "$@";; esac
+echo '{{"level":"warn","msg":"{WORDS}"}}' >&2"""
+
+
+async def _greet(port: int, name: str) -> None:
+    """As somebody does who does not have the secret, and names the server at will."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with suppress(OSError):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
+        await reader.read()
+        writer.close()
+
+
+def a_stranger_cannot_put_words_into_the_mouth_of_etcd(tmp_path: Path) -> None:
+    said = Chatter(tmp_path / "etcd.log")
+    with said.open() as file:
+        file.write(b'{"level":"warn","msg":"rejected connection","server-name":"%s"}\n' % WORDS.encode())
+        file.write(b'{"level":"warn","server-name":"\xc2\x85panic: %s"}\n' % WORDS.encode())
+    assert not said.has_said(WORDS)
+    assert said.last_words() == ""
+    with said.open() as file:
+        file.write(b'{"level":"warn","msg":"%s"}\n' % WORDS.encode())
+    assert said.has_said(WORDS)
+
+
+def a_stranger_cannot_have_a_replica_give_up_its_data(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, b, _ = await town.founded()
+            await keeps(a)
+            before, pid = await ids(a), b.pid()
+            port = int(b.address().rpartition(":")[2])
+            for offset in (1, 2):
+                await _greet(port + offset, WORDS)
+
+            async def is_in_the_log() -> bool:
+                return WORDS in b.etcd.with_name("etcd.log").read_text()
+
+            await until(is_in_the_log, "etcd to repeat what it was sent")
+            b.kill()
+            await until(lambda: remembers(b), "the etcd of b to be back")
+            assert b.pid() not in (None, pid)
+            assert await ids(a) == before
+
+    asyncio.run(story())
+
+
+def etcd_alone_is_not_believed_that_it_was_removed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, b, _ = await town.founded()
+            await keeps(a)
+            await b.stop()
+            member = b.prepare(program=imposter(tmp_path, SAYS_SO))
+            trying = asyncio.create_task(member.start())
+
+            async def is_told() -> bool:
+                return trying.done() or "they do not confirm that" in member.problem
+
+            await until(is_told, "b to ask the others")
+            trying.cancel()
+            with suppress(asyncio.CancelledError):
+                await trying
+            await b.start()
+            assert await remembers(b)
+
+    asyncio.run(story())
+
+
+def nobody_founds_a_cluster_in_place_of_one_that_is_lost(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, b, c = await town.founded()
+            for house in (a, b):
+                await house.die()
+                shutil.rmtree(house.etcd)
+            await c.lose_disk()
+            trying = [asyncio.create_task(house.start()) for house in (a, b, c)]
+
+            async def all_wait() -> bool:
+                members = [house.member for house in (a, b, c)]
+                return all(one is not None and "a, b belonged to a cluster" in one.problem for one in members)
+
+            await until(all_wait, "all of them to say what is lost")
+            assert [house.pid() for house in (a, b, c)] == [None] * 3
+            for one in trying:
+                one.cancel()
+            await asyncio.gather(*trying, return_exceptions=True)
+            # The word that is needed: whoever empties the disks means it.
+            for house in (a, b):
+                await house.stop()
+                shutil.rmtree(house.data)
+            await asyncio.gather(*(house.start() for house in (a, b, c)))
+            assert len(await ids(a)) == 3
+
+    asyncio.run(story())
+
+
+def who_lost_the_data_of_its_etcd_alone_joins_the_others(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, b, _ = await town.founded()
+            await keeps(a)
+            before = await ids(a)
+            await b.die()
+            shutil.rmtree(b.etcd)
+            member = await b.start()
+            assert await remembers(b)
+            assert member.condition().condition == "founded"
+            assert (await ids(a))["b"] != before["b"]
+
+    asyncio.run(story())
+
+
+def _another(town: Town, house: House) -> House:
+    """A second replica of the same name, elsewhere and with an empty disk; the others are the same."""
+    elsewhere = Town(town.folder / "elsewhere")
+    elsewhere.folder.mkdir()
+    elsewhere.houses = dict(town.houses)
+    elsewhere.clients = town.clients
+    again = House(elsewhere, house.name, house.settings.cluster)
+    again = elsewhere.move(again)
+    elsewhere.houses[house.name] = house
+    town.houses["another"] = again
+    return again
+
+
+def an_empty_replica_does_not_push_out_one_of_its_name_that_runs(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, b, _ = await town.founded()
+            await keeps(a)
+            before = await ids(a)
+            another = _another(town, b)
+            with pytest.raises(ClusterError, match=f"b runs at {b.address()}") as refused:
+                await another.start()
+            assert "stop it first, or take another --name" in refused.value.hint
+            await b.leave_etcd_alone()
+            with pytest.raises(ClusterError, match="the etcd of b runs at https://"):
+                await another.start()
+            assert await ids(a) == before
+            b.kill()
+            await another.start()
+            assert await remembers(another)
+
+    asyncio.run(story())

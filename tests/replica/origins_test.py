@@ -1,0 +1,156 @@
+"""Replicas that begin with nothing, and a place for backups: what is restored without anybody asking for it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from tests.replica.several import Town, in_town, put
+
+from tocsin.backup.manifest import Owner
+from tocsin.backup.store import Backups
+from tocsin.errors import ClusterError, StateDamaged
+from tocsin.replica.replica import Replica
+from tocsin.state import views
+
+MEMBERS = ["a=10.0.0.1:8410", "b=10.0.0.2:8410"]
+
+
+def _owner(secret: str) -> Owner:
+    def sign(text: str) -> str:
+        return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+    return Owner(sign, lambda: MEMBERS)
+
+
+def _backups(folder: Path, secret: str = "ours") -> Backups:
+    return Backups(str(folder / "backups"), owner=_owner(secret) if secret else None)
+
+
+async def _no_objection(members: Sequence[str]) -> str:
+    assert list(members) == MEMBERS
+    return ""
+
+
+async def _ids(replica: Replica) -> list[str]:
+    return sorted(view.id for view in (await replica.read(views.schedules)).items)
+
+
+async def _backed_up(town: Town, folder: Path, *secrets: str) -> int:
+    """For each of them a backup of its own, the last one the newest, and in each a schedule of its writer."""
+    leader = await town.leader()
+    for secret in secrets:
+        await leader.propose(put(f"by-{secret or 'nobody'}"))
+        made = await leader.snapshot_now()
+        _backups(folder, secret).put(folder / leader.name / "snapshots", made)
+    return made.seq
+
+
+def the_newest_backup_that_the_cluster_wrote_is_restored(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        await _backed_up(town, tmp_path, "ours", "theirs", "")
+        anew = Town(tmp_path / "anew")
+        try:
+            with capture_logs() as told:
+                first = await anew.start("a", backups=_backups(tmp_path), objection=_no_objection)
+            assert await _ids(first) == ["by-ours"]
+            assert any("not written" in line["event"] for line in told)
+        finally:
+            await anew.close()
+
+    in_town(tmp_path, work)
+
+
+@pytest.mark.parametrize("secret", ["theirs", ""])
+def what_somebody_else_put_there_is_not_restored(tmp_path: Path, secret: str) -> None:
+    """Whoever can write to the place could have anything run."""
+
+    async def work(town: Town) -> None:
+        await _backed_up(town, tmp_path, secret)
+        anew = Town(tmp_path / "anew")
+        try:
+            first = await anew.start("a", backups=_backups(tmp_path), objection=_no_objection)
+            assert await _ids(first) == []
+            assert anew.ledger.birth is not None
+            assert anew.ledger.birth.after == 0
+        finally:
+            await anew.close()
+
+    in_town(tmp_path, work)
+
+
+def nothing_is_restored_while_the_cluster_may_go_on_elsewhere(tmp_path: Path) -> None:
+    async def objection(members: Sequence[str]) -> str:
+        return f"{members[1]} is not in --cluster"
+
+    async def work(town: Town) -> None:
+        await _backed_up(town, tmp_path, "ours")
+        anew = Town(tmp_path / "anew")
+        with pytest.raises(ClusterError, match=r"b=10\.0\.0\.2:8410 is not in --cluster") as refused:
+            await anew.make("a", backups=_backups(tmp_path), objection=objection).start()
+        assert "tocsin restore" in refused.value.hint
+        assert anew.ledger.birth is None  # it can still be put right
+        assert not (tmp_path / "anew" / "a" / "snapshots").exists()
+
+    in_town(tmp_path, work)
+
+
+def where_nobody_was_asked_nothing_is_restored(tmp_path: Path) -> None:
+    """On an etcd that all replicas share, a wrong prefix looks like a journal that was lost."""
+
+    async def work(town: Town) -> None:
+        await _backed_up(town, tmp_path, "ours")
+        with pytest.raises(ClusterError, match="--journal"):
+            await Town(tmp_path / "anew").make("a", backups=_backups(tmp_path)).start()
+
+    in_town(tmp_path, work)
+
+
+@pytest.mark.parametrize(("secret", "is_restored"), [("ours", True), ("theirs", False), ("", False)])
+def a_replica_that_lost_its_disk_fetches_only_what_the_cluster_wrote(
+    tmp_path: Path, secret: str, is_restored: bool
+) -> None:
+    """Its journal was born to go on from a backup, and nobody else is there to ask."""
+
+    async def work(town: Town) -> None:
+        await _backed_up(town, tmp_path, secret)
+        anew = Town(tmp_path / "anew")
+        shutil.copytree(
+            tmp_path / (await town.leader()).name / "snapshots", tmp_path / "anew" / "a" / "restore"
+        )
+        await anew.start("a")
+        await anew.close()
+        shutil.rmtree(tmp_path / "anew" / "a")
+        try:
+            if is_restored:
+                again = await anew.start("a", backups=_backups(tmp_path))
+                assert await _ids(again) == ["by-ours"]
+            else:
+                with pytest.raises(StateDamaged):
+                    await anew.make("a", backups=_backups(tmp_path)).start()
+        finally:
+            await anew.close()
+
+    in_town(tmp_path, work)
+
+
+def on_one_machine_nobody_can_tell_whose_it_is(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        seq = await _backed_up(town, tmp_path, "")
+        anew = Town(tmp_path / "anew")
+        shutil.copytree(
+            tmp_path / (await town.leader()).name / "snapshots", tmp_path / "anew" / "a" / "restore"
+        )
+        await anew.start("a")
+        await anew.close()
+        shutil.rmtree(tmp_path / "anew" / "a")
+        with capture_logs() as told, pytest.raises(StateDamaged):
+            await anew.make("a", backups=_backups(tmp_path, "")).start()
+        assert any(f"--seq {seq}" in line.get("remedy", "") for line in told)
+
+    in_town(tmp_path, work)

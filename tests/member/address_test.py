@@ -73,3 +73,12 @@ def a_replica_must_be_in_its_own_list(text: str) -> None:
     with pytest.raises(InvalidInput, match="'c' is the name of this replica") as refused:
         parse_cluster(text, "c")
     assert "--name" in refused.value.hint
+
+
+def replicas_on_an_etcd_of_others_need_one_port_each() -> None:
+    listed = "a=127.0.0.1:8610,b=127.0.0.1:8611"
+    assert [member.name for member in parse_cluster(listed, "a", ports=1)] == ["a", "b"]
+    with pytest.raises(InvalidInput, match="two behind it"):
+        parse_cluster(listed, "a")
+    with pytest.raises(InvalidInput, match="a port of its own"):
+        parse_cluster("a=127.0.0.1:8610,b=127.0.0.1:8610", "a", ports=1)

@@ -111,6 +111,7 @@ async def _started(replica: Replica, settings: Settings, stop: asyncio.Event) ->
     stopping.cancel()
     if not starting.done():
         starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
         log.info("stopped before it took office")
         return False
     starting.result()

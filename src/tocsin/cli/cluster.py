@@ -89,6 +89,7 @@ def add(
     known = {view.name: view.peer for view in found.replicas if view.peer} | {member.name: member.peer}
     listed = ",".join(f"{name}={peer}" for name, peer in sorted(known.items()))
     say(f"start it: tocsin serve --name {member.name} --cluster {listed} --cluster-secret FILE --data DIR")
+    say("with a --listen of its own, and with the --journal, --backup and --tokens that the others have")
 
 
 @app.command(cls=Command)

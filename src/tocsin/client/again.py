@@ -68,6 +68,7 @@ class Tries:
         self._method = method
         self._may_repeat = may_repeat
         self._number = 0
+        self._paused_at = 0
         self._refused = 0
         """How many addresses in a row took no connection."""
         self._lost: TocsinError | None = None
@@ -90,7 +91,8 @@ class Tries:
         self._judge(wrong)
         if asyncio.get_running_loop().time() >= self._until_s:
             raise self._given_up(wrong) from None
-        if self._number % len(self._urls) == 0:
+        if self._number - self._paused_at >= len(self._urls):
+            self._paused_at = self._number
             await asyncio.sleep(PAUSE_S)
 
     def _judge(self, wrong: TocsinError) -> None:

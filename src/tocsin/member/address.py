@@ -21,10 +21,10 @@ _HOST = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?
 _ALLOWED = "NAME=HOST or NAME=HOST:PORT, separated by commas; an IPv6 address in brackets"
 
 
-def parse_cluster(text: str, own: str) -> list[Member]:
-    """All replicas, by name; ``own`` must be one of them."""
+def parse_cluster(text: str, own: str, ports: int = PORTS) -> list[Member]:
+    """All replicas, by name; ``own`` must be one of them. ``ports``: how many each of them uses."""
     members = [parse_member(part) for part in text.split(",") if part.strip()]
-    check_together(members)
+    check_together(members, ports)
     if own not in {member.name for member in members}:
         listed = ", ".join(member.name for member in members) or "nobody"
         raise _wrong(
@@ -46,18 +46,20 @@ def parse_member(text: str) -> Member:
     return Member(name, peer=_joined(host, port))
 
 
-def check_together(members: Iterable[Member]) -> None:
+def check_together(members: Iterable[Member], ports: int = PORTS) -> None:
     """Names are their own, and so are the ports where two replicas share a machine."""
     seen: list[Member] = []
     for member in members:
         for other in seen:
             if other.name == member.name:
                 raise _wrong(f"{member.name!r} stands there twice", member.name, hint="name it once")
-            if _overlap(member, other):
+            if _overlap(member, other, ports):
                 raise _wrong(
                     f"{other.name} ({other.peer}) and {member.name} ({member.peer}) would use the same ports",
                     member.peer,
-                    hint=f"each needs its port and the two behind it: keep them {PORTS} or more apart",
+                    hint=f"each needs its port and the two behind it: keep them {PORTS} or more apart"
+                    if ports > 1
+                    else "each needs a port of its own",
                 )
         seen.append(member)
 
@@ -110,9 +112,9 @@ def _is_ipv6(host: str) -> bool:
         return False
 
 
-def _overlap(one: Member, other: Member) -> bool:
+def _overlap(one: Member, other: Member, ports: int) -> bool:
     (host, port), (other_host, other_port) = split_address(one.peer), split_address(other.peer)
-    return _canonical(host) == _canonical(other_host) and abs(port - other_port) < PORTS
+    return _canonical(host) == _canonical(other_host) and abs(port - other_port) < ports
 
 
 def _canonical(host: str) -> str:

@@ -18,7 +18,7 @@ from tocsin.journal.etcd.address import DEFAULT_PREFIX
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.endpoints import Endpoint
 from tocsin.journal.etcd.roster import EtcdRoster
-from tocsin.member.address import etcd_url, on_host, parse_cluster, raft_url
+from tocsin.member.address import PORTS, etcd_url, on_host, parse_cluster, raft_url
 from tocsin.member.founding import Found, Greeter, Inquiry
 from tocsin.member.health import Watch, endpoint_of
 from tocsin.member.joining import Door, Ticket
@@ -37,7 +37,7 @@ class Enrolment:
     """What the settings say of the cluster: who this replica is, who the others are, and what proves it."""
 
     def __init__(self, settings: Settings) -> None:
-        members = parse_cluster(settings.cluster, settings.replica_name())
+        members = parse_cluster(settings.cluster, settings.replica_name(), 1 if settings.journal else PORTS)
         self.own = next(member for member in members if member.name == settings.replica_name())
         self.others = [member for member in members if member is not self.own]
         self.spelt = ",".join(f"{member.name}={member.peer}" for member in members)

@@ -42,8 +42,6 @@ from tocsin.state.store import Store
 from tocsin.targets.contract import Target
 
 log = structlog.get_logger()
-TERM_LEAP = 1_000_000
-"""Terms that the record has lost were told to receivers, which may refuse lower ones: the next one is beyond them."""
 
 
 class Paths(msgspec.Struct, frozen=True):
@@ -214,7 +212,10 @@ class Parts:
             is_clock_off=self.rounds.is_clock_off,
             cancel_elsewhere=self._cancel_elsewhere,
         )
-        term = store.meta.term + (1 if around.lost_since_ms() is None else TERM_LEAP)
+        term = store.meta.term + 1
+        if around.lost_since_ms() is not None:
+            # Terms that the record has lost were told to receivers, which may refuse lower ones.
+            term = max(term, setup.clock.wall_ms() // 1000)
         former_terms = self.afterlife.terms()
         launcher = self.launcher = Launcher(setup.targets, setup.office, setup.clock, wake.set)
         self.afterlife.add(term, launcher)

@@ -17,7 +17,11 @@ cluster: $(VENV)/.run  ## Start three replicas here, for you to kill the one tha
 	@$(BIN)/python deploy/local_cluster.py --example $(WITH)
 
 test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(addprefix --ignore ,$(ALONE))
+	$(BIN)/python -m pytest $(ALONE)
+
+# Three replicas and their faults: on a busy machine they would measure the others.
+ALONE := tests/cluster tests/local_cluster_test.py
 
 setup: $(VENV)/.test $(VENV)/.bench  ## A .venv with everything a contributor needs
 

@@ -1,19 +1,23 @@
 """Three replicas on this machine, in one terminal: kill the one that leads and watch the launches go on.
 
 ``make cluster`` starts it, ``make cluster WITH="--api-port 9401"`` with other options. Options that it does not know
-itself are given to every ``tocsin serve``. Ctrl-C stops all three.
+itself are given to every ``tocsin serve``. Ctrl-C stops all three; a second one does not wait for them.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +29,8 @@ from tocsin.member.secret import new_secret
 
 COLORS = {"a": 36, "b": 33, "c": 35, "=>": 1}
 LOOK_EVERY_S, RESTART_S = 0.3, 10.0
+STOP_S = 45.0
+"""A replica in good order needs less: calls under way get 10 s, its etcd 10 s, and as long again if it is killed."""
 TOCSIN = [sys.executable, "-m", "tocsin"]
 
 
@@ -81,20 +87,54 @@ class Replica:
         pid = self._process.pid if self._process else 0
         return (status["term"], pid) if status["role"] == "leader" else (0, 0)
 
-    def stop(self) -> None:
-        """The process, or the etcd of one that was killed, which would stay."""
+    def stop(self, number: signal.Signals) -> None:
+        """The process, or the etcd of one that was killed, which would stay. It is ours: the folder is locked."""
         if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-        elif (left := find_etcd(self._etcd)) is not None:
-            os.kill(left[0], signal.SIGTERM)
+            self._process.send_signal(number)
+            if number != signal.SIGKILL:
+                return  # it ends its etcd itself
+        if (left := find_etcd(self._etcd)) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(left[0], number)
 
     def is_gone(self) -> bool:
         is_over = self._process is None or self._process.poll() is not None
         return is_over and find_etcd(self._etcd) is None
 
 
+def locked(folder: Path) -> int | None:
+    """The lock on that folder, held as long as this process lives. None: another one has it.
+
+    Whoever came second would take the first one's replicas for its own, and end them."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Not inherited: a replica that outlives this process must not keep it.
+    lock = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def taken(given: argparse.Namespace) -> list[int]:
+    """Ports that somebody else listens on, whose answers would be taken for those of our replicas. Not etcd's: that of
+    a replica that was killed may still be there, and is taken over."""
+    found = []
+    for port in [
+        *(given.api_port + at for at in range(3)),
+        *(given.cluster_port + 10 * at for at in range(3)),
+    ]:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                found.append(port)
+    return found
+
+
 def composed(given: argparse.Namespace, more: list[str]) -> list[Replica]:
-    given.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     secret = given.data / "cluster.secret"
     if not secret.exists():
         with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
@@ -134,6 +174,28 @@ def run(replicas: list[Replica], seconds: Path | None, stopping: threading.Event
     return True
 
 
+def stop(replicas: list[Replica], at_once: threading.Event) -> None:
+    """In good order, as long as that takes no longer than it should and nobody presses Ctrl-C again."""
+    say("Stopping all three. Ctrl-C again: at once.")
+    for number, patience_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, 5.0)):
+        for replica in replicas:
+            replica.stop(number)
+        until = time.monotonic() + patience_s
+        while not all(replica.is_gone() for replica in replicas):
+            if time.monotonic() > until or (number == signal.SIGTERM and at_once.wait(LOOK_EVERY_S)):
+                break
+            time.sleep(LOOK_EVERY_S / 3)
+        else:
+            return
+    say("Something is still running; 'ps' shows it.")
+
+
+def refused(reason: str) -> int:
+    say(f"{reason}, or choose another folder and other ports:")
+    say('  make cluster WITH="--data tocsin-cluster-2 --api-port 9401 --cluster-port 9410"')
+    return 2
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("tocsin-cluster"), help="folder for all three")
@@ -148,16 +210,22 @@ def main() -> int:
     except ClusterError as missing:
         say(str(missing))
         return 2
-    stopping = threading.Event()
+    lock = locked(given.data)
+    if lock is None:
+        return refused(f"Another 'make cluster' uses {given.data}. Stop it")
+    if ports := taken(given):
+        return refused(f"Another program listens on 127.0.0.1, port {', '.join(map(str, ports))}. Stop it")
+    stopping, at_once = threading.Event(), threading.Event()
+
+    def on_signal(*_: object) -> None:
+        (at_once if stopping.is_set() else stopping).set()
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: stopping.set())
+        signal.signal(number, on_signal)
     replicas = composed(given, more)
     is_well = run(replicas, given.data / "seconds.log" if given.example else None, stopping)
-    say("Stopping all three.")
-    for replica in replicas:
-        replica.stop()
-    while not all(replica.is_gone() for replica in replicas):
-        threading.Event().wait(LOOK_EVERY_S)
+    stopping.set()
+    stop(replicas, at_once)
     return 0 if is_well else 1
 
 

@@ -29,20 +29,19 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self.data, self._log = folder / "cluster", folder / "terminal.log"
-        base = self._api_port = next(port for port in _RANGE if _all_are_free(port))
-        words = [
-            "--example",
-            "--data",
-            str(self.data),
-            "--api-port",
-            str(base),
-            "--cluster-port",
-            str(base + 3),
-        ]
+        self._api_port = next(port for port in _RANGE if _all_are_free(port))
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, str(_SCRIPT), *words], stdout=log, stderr=log, cwd=_ROOT
-            )
+            self.process = subprocess.Popen(self._command(self.data), stdout=log, stderr=log, cwd=_ROOT)
+
+    def _command(self, data: Path) -> list[str]:
+        ports = ["--api-port", str(self._api_port), "--cluster-port", str(self._api_port + 3)]
+        return [sys.executable, str(_SCRIPT), "--example", "--data", str(data), *ports]
+
+    def second(self, data: Path) -> subprocess.CompletedProcess[str]:
+        """Somebody types the same again, in another terminal."""
+        return subprocess.run(
+            self._command(data), capture_output=True, text=True, timeout=30, cwd=_ROOT, check=False
+        )
 
     def text(self) -> str:
         return self._log.read_text()
@@ -126,6 +125,30 @@ def ctrl_c_leaves_nothing_running(terminal: Terminal) -> None:
     assert terminal.left() == []
     secret = terminal.data / "cluster.secret"
     assert secret.stat().st_mode & 0o777 == 0o600
+
+
+def a_second_one_is_refused_and_leaves_the_first_alone(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.until_leader()
+    before = found("etcd", terminal.data)
+    same_folder, same_ports = terminal.second(terminal.data), terminal.second(tmp_path / "other")
+    assert same_folder.returncode == same_ports.returncode == 2
+    assert f"Another 'make cluster' uses {terminal.data}" in same_folder.stdout
+    assert "Another program listens on 127.0.0.1, port " in same_ports.stdout
+    assert "The cluster is up" not in same_folder.stdout + same_ports.stdout
+    assert len(before) == 3
+    assert found("etcd", terminal.data) == before, "nobody was ended or started"
+    count = len(terminal.launches())
+    until(lambda: len(terminal.launches()) >= count + 2, "launches that go on")
+
+
+def a_second_ctrl_c_does_not_wait_for_one_that_does_not_end(terminal: Terminal) -> None:
+    _, pid = terminal.until_leader()
+    os.kill(pid, signal.SIGSTOP)
+    terminal.process.send_signal(signal.SIGINT)
+    until(lambda: "Stopping all three" in terminal.text(), "the first Ctrl-C to be heard")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.process.wait(15) == 0, terminal.text()
+    assert terminal.left() == []
 
 
 def without_etcd_it_says_what_to_do(tmp_path: Path) -> None:

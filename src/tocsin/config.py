@@ -118,6 +118,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 value=self.rate_limit,
                 allowed="0 (none) or more",
             )
+        if not self.cluster and (self.cluster_secret or self.recover):
+            given = "--cluster-secret" if self.cluster_secret else "--recover"
+            raise InvalidInput(
+                f"{given} is for a replica of a cluster, and no cluster is given",
+                field="cluster",
+                value="",
+                allowed="a=HOST:PORT,b=HOST:PORT,c=HOST:PORT, all replicas with this one",
+                hint=f"give --cluster too, or leave {given} away",
+            )
         if bool(self.tls_cert) != bool(self.tls_key):
             missing = "tls_key" if self.tls_cert else "tls_cert"
             raise InvalidInput(

@@ -26,6 +26,7 @@ from tocsin.member.address import split_address
 from tocsin.member.heirs import Heirs
 from tocsin.member.member import Enrolment, EtcdMember
 from tocsin.member.membership import Membership
+from tocsin.member.record import replica_of
 from tocsin.model.cluster import Hello, Member
 from tocsin.observe.metrics import Metrics
 from tocsin.peers.client import PeerClient
@@ -62,10 +63,22 @@ def compose(settings: Settings, clock: Clock | None = None) -> Node:
     clock = clock or SystemClock()
     if settings.cluster:
         return _clustered(settings, clock)
+    _check_alone(settings)
     url = settings.journal_url()
     if url.startswith("etcd:"):
         return _alone_on_etcd(settings, clock)
     return Node(_replica(settings, clock, _sqlite(url), SoleOffice(), NoPeers()), Around())
+
+
+def _check_alone(settings: Settings) -> None:
+    """A replica's disk has no journal of its own: without the others it would begin with nothing."""
+    if name := replica_of(settings.data):
+        raise InvalidInput(
+            f"{settings.data.absolute()} is the disk of replica {name} of a cluster",
+            field="data",
+            value=str(settings.data),
+            hint="give --cluster, --cluster-secret and --name as before, or choose another --data directory",
+        )
 
 
 def _clustered(settings: Settings, clock: Clock) -> Node:

@@ -99,7 +99,7 @@ def several_replicas_are_shown_side_by_side():
         "h:3",
         "http://c",
         None,
-        "it does not answer",
+        "h:3 does not answer",
     )
 
 

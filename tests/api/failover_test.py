@@ -123,6 +123,16 @@ def when_nobody_leads_for_long_it_is_told(monkeypatch):
     assert told.value.retryable
 
 
+def a_replica_that_is_alone_is_not_asked_without_a_pause(monkeypatch):
+    """Of three addresses two are dead: their refusals must not use up the pauses."""
+    monkeypatch.setattr(again, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(again, "PAUSE_S", 0.2)
+    alone = Replica(errors.NoLeader("nobody"))
+    with pytest.raises(errors.NoLeader):
+        _asked([alone], lambda client: client.who_am_i(), before=[NOBODY, "http://127.0.0.1:2"])
+    assert len(alone.asked) <= 7
+
+
 def a_replica_that_dies_while_it_reads_is_followed_by_the_next():
     a, b = Replica("dies"), Replica(WHO)
     assert _asked([a, b], lambda client: client.who_am_i()).name == "ann"

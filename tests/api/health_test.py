@@ -18,7 +18,9 @@ from tocsin.api.resources.health import Disk, Health
 from tocsin.api.service import Service
 from tocsin.cli.main import app
 from tocsin.config import Settings
+from tocsin.model.cluster import PeerStatus
 from tocsin.node import compose
+from tocsin.replica.rounds import MISSED_MAX, Seen
 from tocsin.state.counts import Counts, counts
 from tocsin.targets.contract import Outcome, Verdict
 
@@ -131,6 +133,30 @@ def _cannot_write(service: Service, found: Health) -> Health:
     return found
 
 
+def _no_quorum(service: Service, found: Health) -> Health:
+    service.replica.parts.proposer.problem = "etcd does not answer"
+    return found
+
+
+def _two_lost(service: Service, found: Health) -> Health:
+    rounds = service.replica.parts.rounds
+    rounds.seen = Seen({"b": None, "c": None}, [])
+    for _ in range(MISSED_MAX):
+        rounds._absences.note(rounds.seen.statuses)
+    return found
+
+
+def _seen_clocks(*offsets_ms: int) -> Callable[[Service, Health], Health]:
+    def changed(service: Service, found: Health) -> Health:
+        there = PeerStatus(name="x", version="1", role="follower", wall_ms=1)
+        service.replica.parts.rounds.seen = Seen(
+            dict.fromkeys("bcd"[: len(offsets_ms)], there), list(offsets_ms)
+        )
+        return found
+
+    return changed
+
+
 def _silent(_: Service, found: Health) -> Health:
     return found._replace(now_ms=found.now_ms + 200_000)
 
@@ -155,6 +181,10 @@ def _long_without_a_snapshot(service: Service, found: Health) -> Health:
         (_with_counts(stalled=1), "1 launch has been open for too long"),
         (_overdue, "overdue by 1m30s"),
         (_cannot_write, "nothing is launched: no room on the disk."),
+        (_no_quorum, "etcd does not answer. 'tocsin cluster' and"),
+        (_two_lost, "2 of 3 replicas do not answer (b, c); without a majority, 2, nothing is written"),
+        (_seen_clocks(60_000, 60_000), "The clock here is off: the others agree (b +60s, c +60s)"),
+        (_seen_clocks(0, -60_000), "differ from the one here (c -60s)"),
         (_silent, "the scheduling loop stands still"),
         (_put_back, "The clock was put back: the last entry is 59m"),
         (_long_without_a_snapshot, "There was no snapshot"),

@@ -7,6 +7,7 @@ import json
 import re
 import socket
 
+from tocsin.cli.serve import _greet
 from tocsin.cli.serve import serve as serve_command
 from tocsin.config import Settings
 
@@ -20,6 +21,34 @@ def the_greeting_tells_where_it_is_and_what_to_type_next(serve, tmp_path):
     status, err = running.stop()
     assert status == 0
     assert "took office" in err
+
+
+def a_replica_greets_in_two_lines(capsys, tmp_path):
+    cluster = Settings(data=tmp_path, name="a", cluster="a=127.0.0.1:1, b=127.0.0.1:4,c=127.0.0.1:7")
+    _greet("http://127.0.0.1:8401", cluster, 0, as_json=False)
+    ready, command = capsys.readouterr().out.splitlines()
+    assert ready == "Tocsin is ready at http://127.0.0.1:8401 as replica a of a, b, c"
+    assert command.endswith(" cluster --url http://127.0.0.1:8401")
+
+
+def only_a_replica_that_has_the_admin_token_shows_its_file(capsys, tmp_path):
+    cluster = Settings(data=tmp_path, name="a", cluster="a=10.0.0.1,b=10.0.0.2,c=10.0.0.3")
+    _greet("http://127.0.0.1:8400", cluster, 0, as_json=False)
+    assert "admin.token of the replica that first led" in capsys.readouterr().out
+    cluster.admin_file().write_text("secret")
+    _greet("http://127.0.0.1:8400", cluster, 0, as_json=False)
+    assert f"TOCSIN_TOKEN=$(cat {tmp_path}/admin.token)" in capsys.readouterr().out
+
+
+def the_disk_of_a_replica_is_not_taken_for_a_single_service(tmp_path, alone):
+    member = tmp_path / "data" / "member" / "member.json"
+    member.parent.mkdir(parents=True)
+    member.write_text('{"name": "b", "token": "t", "condition": "founded"}')
+    done = alone.process("serve", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    assert (done.status, done.out) == (1, "")
+    assert "the disk of replica b of a cluster" in done.err
+    assert "--cluster" in done.err
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["member"], "nothing was begun"
 
 
 def the_examples_are_added_to_an_empty_store_only(serve, tmp_path, tocsin, wait):
@@ -76,6 +105,8 @@ def a_setting_that_cannot_be_is_told_with_its_name(tmp_path, alone):
         (("--history-age", "soon"), ["history_age", "soon"]),
         (("--snapshot-interval", "5"), ["snapshot_interval", "5s"]),
         (("--log-format", "xml"), ["log_format", "text or json"]),
+        (("--cluster-secret", "/some/file"), ["--cluster-secret is for a replica", "give --cluster too"]),
+        (("--recover",), ["--recover is for a replica", "give --cluster too"]),
     ):
         done = alone.process("serve", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", *words)
         assert (done.status, done.out) == (1, ""), words

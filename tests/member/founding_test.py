@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import Literal
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
-from tocsin.member.founding import Found, Join, Wait, decide, founding_token
-from tocsin.model.cluster import Hello
+from tocsin.clock import SystemClock
+from tocsin.errors import Unreachable
+from tocsin.member.founding import Found, Inquiry, Join, Wait, decide, founding_token
+from tocsin.model.cluster import Hello, Member
 
 LIST = "a=h1:8410,b=h2:8410,c=h3:8410"
 
@@ -127,6 +131,35 @@ def different_lists_are_shown() -> None:
 def the_silent_ones_are_named() -> None:
     choice = decide(_hello("a"), {"b": None, "c": _hello("c")}, _digest)
     assert choice == Wait("no answer from b", "start all replicas that --cluster names")
+
+
+class _Stranger:
+    """One that was given another secret."""
+
+    async def hello(self, member: Member) -> Hello:
+        raise Unreachable(
+            "b shows a certificate that is not of this cluster", hint="the same --cluster-secret"
+        )
+
+
+def another_secret_is_not_cured_by_starting_the_others() -> None:
+    async def whole() -> None:
+        inquiry = Inquiry([Member("b", "h2:8410")], _Stranger(), SystemClock())
+        assert await inquiry.missing() == (
+            "b shows a certificate that is not of this cluster",
+            "the same --cluster-secret",
+        )
+        with capture_logs() as told:
+            told_of = asyncio.Event()
+            settling = asyncio.create_task(inquiry.settle(_hello("a"), _digest, lambda _: told_of.set()))
+            await told_of.wait()
+            await asyncio.sleep(0)
+            settling.cancel()
+        (line,) = told
+        assert line["remedy"] == "the same --cluster-secret"
+        assert "not of this cluster" in line["reason"]
+
+    asyncio.run(whole())
 
 
 def who_is_alone_in_the_list_founds_alone() -> None:

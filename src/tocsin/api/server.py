@@ -112,7 +112,7 @@ async def _started(replica: Replica, settings: Settings, stop: asyncio.Event) ->
     if not starting.done():
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
-        log.info("stopped before it took office")
+        log.info("stopped before it was ready")
         return False
     starting.result()
     return True

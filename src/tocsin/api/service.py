@@ -10,11 +10,12 @@ import msgspec
 from litestar.di import NamedDependency
 
 from tocsin.api.around import Around
-from tocsin.api.door.access import Doorkeeper, require_reach
+from tocsin.api.door.access import Doorkeeper
 from tocsin.config import Settings
-from tocsin.cron import parse_duration
-from tocsin.errors import InvalidInput
-from tocsin.model.command import Command, PutSchedule
+from tocsin.cron import format_duration, parse_duration
+from tocsin.errors import InvalidInput, NoLeader
+from tocsin.model.command import Command, NoteTokenUse, PutSchedule
+from tocsin.model.rights import require_reach
 from tocsin.model.schedule import Schedule
 from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
@@ -22,6 +23,8 @@ from tocsin.targets.permissions import permissions_of
 
 MOMENT_ALLOWED = "2026-01-31T09:00:00Z or unix seconds"
 _UNIX_MAX = 253_402_300_799  # the last second of 9999
+BEHIND_MS_MAX = 15_000
+"""A follower is ready as long as it is no further behind: clocks may differ a little too."""
 
 
 class Service:
@@ -42,11 +45,29 @@ class Service:
         return self.replica.clock.wall_ms()
 
     async def propose(self, caller: Caller, command: Command) -> Any:
-        """Have a command carried out in the name of whoever asks, and may still do so."""
+        """Have a command carried out in the name of whoever asks, and may still do so: as far as it is known here, and
+        then as the leader knows it."""
         await self.doorkeeper.check_still_valid(caller)
+        self.check_is_told(caller)
         if isinstance(command, PutSchedule):
             self.check(caller, command.schedule)
-        return await self.replica.propose(msgspec.structs.replace(command, actor=caller.name))
+        signed = msgspec.structs.replace(command, actor=caller.name, token=caller.token)
+        return await self.replica.propose(signed)
+
+    async def confirm(self, caller: Caller) -> None:
+        """For what is done without a command: have the leader look whether their token still holds."""
+        if caller.token:
+            await self.propose(caller, NoteTokenUse({caller.token: self.now_ms()}))
+
+    def check_is_told(self, caller: Caller) -> None:
+        """Raise where nobody has told this replica for long which tokens still hold."""
+        behind_ms = self.now_ms() - self.replica.meta.time_ms
+        if caller.token and behind_ms > BEHIND_MS_MAX and not self.replica.is_leader:
+            raise NoLeader(
+                f"this replica is {format_duration(behind_ms // 1000)} behind: whether the token still holds cannot be "
+                "known here, and nothing was done",
+                hint="ask another replica, or try again in a moment",
+            )
 
     def check(self, caller: Caller, schedule: Schedule) -> None:
         """Raise if this schedule is not theirs to write, or asks for what nobody may do here."""

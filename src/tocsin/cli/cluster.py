@@ -148,7 +148,7 @@ def _complaints(found: ClusterView) -> list[str]:
 
 
 def _show(found: ClusterView) -> None:
-    from tocsin.cli.present import Column, table
+    from tocsin.cli.present import Column, is_narrow, printable, table
 
     columns = (
         Column("NAME"),
@@ -161,7 +161,15 @@ def _show(found: ClusterView) -> None:
         Column("CLOCK"),
         Column("PROBLEM", may_be_cut=True),
     )
-    table(columns, [_row(view) for view in found.replicas])
+    rows = [_row(view) for view in found.replicas]
+    if not is_narrow():
+        table(columns, rows)
+        return
+    # Beside all the others that column has no room: a sentence would be cut to a word.
+    table(columns[:-1], [row[:-1] for row in rows])
+    for view in found.replicas:
+        if view.problem:
+            print(f"{view.name}: {printable(view.problem)}")
 
 
 def _row(view: ReplicaView) -> tuple[str, ...]:

@@ -192,6 +192,8 @@ def _greet(url: str, settings: Settings, added: int, as_json: bool) -> None:
     """What a person needs next, once, on stdout; the log goes to stderr."""
     if as_json:
         print_json({"url": url, "data": str(settings.data.absolute()), "replica": settings.replica_name()})
+    elif settings.cluster:
+        print(_cluster_greeting(url, settings, added))
     else:
         program = _program()
         option = "" if url == "http://127.0.0.1:8400" else f" --url {url}"
@@ -209,6 +211,24 @@ def _greet(url: str, settings: Settings, added: int, as_json: bool) -> None:
             f"  {program} why hello{option}\n",
         )
     sys.stdout.flush()
+
+
+def _cluster_greeting(url: str, settings: Settings, added: int) -> str:
+    """Short: a replica is started again and again, and its log is read by whoever looks for something else."""
+    names = ", ".join(part.partition("=")[0].strip() for part in settings.cluster.split(",") if part.strip())
+    lines = [f"Tocsin is ready at {url} as replica {settings.replica_name()} of {names}"]
+    if added:
+        lines.append(f"  {added} example schedules were added")
+    if settings.is_tls():
+        lines.append(f"  export TOCSIN_CA={Path(settings.tls_cert).absolute()}")
+    if settings.needs_tokens():
+        admin = settings.admin_file()
+        lines.append(
+            f"  export TOCSIN_TOKEN=$(cat {admin.absolute()})"
+            if admin.exists()
+            else "  the admin token is in admin.token of the replica that first led"
+        )
+    return "\n".join([*lines, f"  {_program()} cluster --url {url}"])
 
 
 def _program() -> str:

@@ -103,6 +103,21 @@ def founding_token(hellos: Sequence[Hello], digest: Callable[[str], str]) -> str
     return digest(f"founding {hellos[0].cluster} {disks}")[:32]
 
 
+class Unanswered(NamedTuple):
+    """Why a replica cannot be counted on."""
+
+    why: str
+    remedy: str = ""
+    """Empty: it takes no more than to start it."""
+
+
+class Missing(NamedTuple):
+    """All of these, together."""
+
+    why: str
+    remedy: str
+
+
 class Inquiry:
     """Asks the others, again and again, until it is clear what to do."""
 
@@ -112,17 +127,22 @@ class Inquiry:
         self._clock = clock
         self._never = asyncio.Event()
         self._said: tuple[str, float] = ("", 0.0)
-        self._silence: dict[str, str] = {}
+        self._silence: dict[str, Unanswered] = {}
 
     async def ask(self) -> dict[str, Hello | None]:
         """All others at once."""
         answers = await asyncio.gather(*(self._ask(member) for member in self._others))
         return {member.name: hello for member, hello in zip(self._others, answers, strict=True)}
 
-    async def missing(self) -> str:
+    async def missing(self) -> Missing:
         """Who does not answer, and why."""
         await self.ask()
-        return "; ".join(self._silence[name] for name in sorted(self._silence)) or "nobody"
+        return self._missing()
+
+    def _missing(self) -> Missing:
+        silent = [self._silence[name] for name in sorted(self._silence)]
+        remedies = dict.fromkeys(one.remedy for one in silent if one.remedy)
+        return Missing("; ".join(one.why for one in silent), "; ".join(remedies))
 
     async def settle(
         self, me: Hello, digest: Callable[[str], str], tell: Callable[[str], None]
@@ -151,13 +171,15 @@ class Inquiry:
         try:
             hello = await asyncio.wait_for(self._greeter.hello(member), _ASK_S)
         except (Unreachable, ClusterError) as wrong:
-            self._silence[member.name] = str(wrong)
+            self._silence[member.name] = Unanswered(wrong.message, wrong.hint)
             return None
         except TimeoutError:
-            self._silence[member.name] = f"{member.name} did not answer in time"
+            self._silence[member.name] = Unanswered(f"{member.name} did not answer in time")
             return None
         if hello is not None and hello.name != member.name:
-            self._silence[member.name] = f"at {member.peer} answers {hello.name}, not {member.name}"
+            self._silence[member.name] = Unanswered(
+                f"at {member.peer} answers {hello.name}, not {member.name}", "give the same --cluster to all"
+            )
             return None
         self._silence.pop(member.name, None)
         return hello
@@ -168,9 +190,9 @@ class Inquiry:
         reason, since = self._said
         if choice.reason != reason or now - since >= _TELL_EVERY_S:
             self._said = (choice.reason, now)
-            why = "; ".join(self._silence[name] for name in sorted(self._silence))
+            why, remedy = self._missing()
             _log.warning(
                 "this replica's disk is empty; it waits for the others",
                 reason=f"{choice.reason}: {why}" if why else choice.reason,
-                remedy=choice.remedy,
+                remedy=remedy or choice.remedy,
             )

@@ -15,6 +15,7 @@ from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.endpoints import Endpoint
 from tocsin.journal.etcd.messages import EtcdMember as Voter
 from tocsin.member.address import raft_url
+from tocsin.member.founding import Missing
 from tocsin.member.process import Process
 from tocsin.model.cluster import Member
 
@@ -22,6 +23,7 @@ _log = structlog.get_logger()
 _LOOK_EVERY_S = 2.0
 _LOOK_OFTEN_S = 0.1
 _TELL_EVERY_S = 10.0
+_REMEDY = "start the others; if their majority is lost for ever, start this one with --recover"
 
 
 def endpoint_of(url: str) -> Endpoint:
@@ -99,7 +101,9 @@ class Watch:
         is_left = any(peer.id == number if number else is_of(peer, self._own) for peer in peers)
         return bool(peers) and not is_left
 
-    async def until_usable(self, tell: Callable[[str], None], missing: Callable[[], Awaitable[str]]) -> None:
+    async def until_usable(
+        self, tell: Callable[[str], None], missing: Callable[[], Awaitable[Missing]]
+    ) -> None:
         """Returns when a majority answers through it. ``missing`` says who does not answer, and why."""
         begun = said = self._clock.elapsed_s()
         while True:
@@ -113,12 +117,13 @@ class Watch:
             now = self._clock.elapsed_s()
             if now - said >= _TELL_EVERY_S:
                 said = now
+                why, remedy = await missing()
                 _log.warning(
                     "this replica waits for a majority of the cluster",
                     reason=reason,
-                    missing=await missing(),
+                    missing=why or "nobody",
                     since_s=round(now - begun),
-                    remedy="start the others; if their majority is lost for ever, start this one with --recover",
+                    remedy=remedy or _REMEDY,
                 )
             await self._clock.wait(self._never, _LOOK_OFTEN_S)
         tell("")

@@ -88,6 +88,7 @@ class EtcdMember:
         self._others: EtcdClient | None = None
         self._ticket: Ticket | None = None
         self._force = False
+        self._is_recovering = False
         self._waiting = ""
         self._lost: ClusterError | None = None
         self._lost_event = asyncio.Event()
@@ -99,9 +100,11 @@ class EtcdMember:
         record = self._memory.record
         # Who is joining remembers from its first entry on, not only when its journal is open.
         joining = record.condition in ("empty", "bereft") and self._memory.has_data()
+        condition = "founded" if joining else record.condition
         return Hello(
             self._own.name,
-            "founded" if joining else record.condition,
+            # As long as it recovers nobody is to join, and nobody to found another cluster.
+            "bereft" if self._is_recovering else condition,
             record.token,
             founding=record.founding,
             cluster=self._enrolment.spelt,
@@ -175,13 +178,14 @@ class EtcdMember:
         afresh = self._force or not self._memory.has_data()
         if not self._memory.has_data():
             await self._settle()
-        is_recovering = self._force
+        self._is_recovering = self._force
         process, watch = await self._run(program, afresh)
-        if is_recovering:
+        if self._is_recovering:
             await self._recovery.make_whole(self._client)
             await process.stop()
             process, watch = await self._run(program, afresh=True)
             self._recovery.mark()
+            self._is_recovering = False
         watch.start()
 
     async def _run(self, program: Program, afresh: bool) -> tuple[Process, Watch]:

@@ -33,6 +33,18 @@ class Record(msgspec.Struct, frozen=True):
     """When ``--recover`` was carried out; 0 again after a start without it."""
 
 
+def replica_of(data: Path) -> str:
+    """The name of the replica of a cluster whose disk this is; empty: it is of none."""
+    memory = Memory(data / "member", "")
+    try:
+        record, has_data = memory.read(), memory.has_data()
+    except OSError:
+        return ""  # what is wrong with the folder is told by who needs it
+    if has_data or (record is not None and record.condition != "empty"):
+        return record.name if record is not None else "(unknown)"
+    return ""
+
+
 class Memory:
     """The record, and the folder of etcd's data. It is read once; nobody else writes it."""
 
@@ -93,7 +105,7 @@ class Memory:
         """A record without the data it speaks of is worth nothing: the replica has forgotten what it promised to the
         others. Only who was about to found may have been stopped before there was any. But that there was a cluster
         is not forgotten, as long as anything is left of it: a new one in its place would begin with nothing."""
-        record = self._read()
+        record = self.read()
         if record is not None and record.name != self._name:
             raise ClusterError(
                 f"this disk belongs to the replica {record.name}, not to {self._name}",
@@ -120,7 +132,8 @@ class Memory:
     def _blank(self, condition: Condition = "empty") -> Record:
         return Record(self._name, secrets.token_hex(16), condition)
 
-    def _read(self) -> Record | None:
+    def read(self) -> Record | None:
+        """As it stands on the disk; None: nothing does."""
         try:
             return msgspec.json.decode(self._file.read_bytes(), type=Record)
         except FileNotFoundError:

@@ -12,7 +12,15 @@ from tocsin.model.schedule import Schedule
 from tocsin.model.token import Token
 
 
-class PutSchedule(msgspec.Struct, frozen=True):
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What all commands have."""
+
+    token: str = ""
+    """The id of the token that whoever asks came with: the leader looks whether it still gives the right. Empty: none
+    was needed where they asked, or the service itself asks."""
+
+
+class PutSchedule(_Asked, frozen=True):
     """Create or replace. ``expect``: None anything, 0 the id must be free, n this very version."""
 
     schedule: Schedule
@@ -28,7 +36,7 @@ class PutSchedule(msgspec.Struct, frozen=True):
         return self.schedule.id
 
 
-class DeleteSchedule(msgspec.Struct, frozen=True):
+class DeleteSchedule(_Asked, frozen=True):
     id: str
     expect: int | None = None
     actor: str = ""
@@ -38,7 +46,7 @@ class DeleteSchedule(msgspec.Struct, frozen=True):
         return self.id
 
 
-class SwitchSchedule(msgspec.Struct, frozen=True):
+class SwitchSchedule(_Asked, frozen=True):
     """Pause or resume."""
 
     id: str
@@ -52,7 +60,7 @@ class SwitchSchedule(msgspec.Struct, frozen=True):
         return self.id
 
 
-class LaunchNow(msgspec.Struct, frozen=True):
+class LaunchNow(_Asked, frozen=True):
     id: str
     actor: str = ""
 
@@ -61,7 +69,7 @@ class LaunchNow(msgspec.Struct, frozen=True):
         return self.id
 
 
-class CancelLaunch(msgspec.Struct, frozen=True):
+class CancelLaunch(_Asked, frozen=True):
     name: str
     reason: str = "cancelled by hand"
     actor: str = ""
@@ -71,7 +79,7 @@ class CancelLaunch(msgspec.Struct, frozen=True):
         return self.name
 
 
-class ResolveLaunch(msgspec.Struct, frozen=True):
+class ResolveLaunch(_Asked, frozen=True):
     """Say what became of a launch in doubt: succeeded, failed or skipped; or call it again."""
 
     name: str
@@ -84,7 +92,7 @@ class ResolveLaunch(msgspec.Struct, frozen=True):
         return self.name
 
 
-class Backfill(msgspec.Struct, frozen=True):
+class Backfill(_Asked, frozen=True):
     """Launch what was not launched in ``[from, until)``. ``unrecorded``: also where no record is kept any more."""
 
     id: str
@@ -100,7 +108,7 @@ class Backfill(msgspec.Struct, frozen=True):
         return self.id
 
 
-class CreateToken(msgspec.Struct, frozen=True):
+class CreateToken(_Asked, frozen=True):
     token: Token
     actor: str = ""
 
@@ -109,7 +117,7 @@ class CreateToken(msgspec.Struct, frozen=True):
         return f"token {self.token.name}"
 
 
-class RevokeToken(msgspec.Struct, frozen=True):
+class RevokeToken(_Asked, frozen=True):
     id: str
     actor: str = ""
 
@@ -118,7 +126,7 @@ class RevokeToken(msgspec.Struct, frozen=True):
         return f"token {self.id}"
 
 
-class NoteTokenUse(msgspec.Struct, frozen=True):
+class NoteTokenUse(_Asked, frozen=True):
     used_ms: dict[str, int]
     actor: str = ""
 
@@ -127,7 +135,7 @@ class NoteTokenUse(msgspec.Struct, frozen=True):
         return "the use of tokens"
 
 
-class MakeCheckpoint(msgspec.Struct, frozen=True):
+class MakeCheckpoint(_Asked, frozen=True):
     """Every replica makes a snapshot at the same entry."""
 
     actor: str = ""

@@ -120,10 +120,15 @@ def parts_of(text: str) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[2])
 
 
+def is_current(token: Token | None, now_ms: int) -> bool:
+    """Is there such a token, and has it not expired?"""
+    return token is not None and (token.expires_ms is None or now_ms < token.expires_ms)
+
+
 def is_right(secret: str, token: Token | None, now_ms: int) -> bool:
     """Compared in the same time whether the token exists or not, and wherever the difference lies."""
     is_same = hmac.compare_digest(hash_of(secret), _NOBODY if token is None else token.hash)
-    return is_same and token is not None and (token.expires_ms is None or now_ms < token.expires_ms)
+    return is_same and is_current(token, now_ms)
 
 
 def check_token(name: str, scopes: Iterable[str], prefixes: Iterable[str]) -> None:

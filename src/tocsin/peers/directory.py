@@ -72,7 +72,8 @@ class Directory:
             log.debug("the roster cannot be read", reason=str(wrong) or "no answer")
             return False
         if found:
-            self._members = {member.name: member for member in found}
+            before, self._members = self.members(), {member.name: member for member in found}
+            _tell_change(before, self.members())
         return True
 
     async def _keep_fresh(self) -> None:
@@ -87,3 +88,10 @@ class Directory:
                     await self._wanted.wait()
             # Whoever asks for an unknown name again and again does not have it read all day.
             await asyncio.sleep(0.1)
+
+
+def _tell_change(before: Iterable[Member], now: Iterable[Member]) -> None:
+    """Who was added, removed or has moved."""
+    spelt = [",".join(f"{member.name}={member.peer}" for member in members) for members in (before, now)]
+    if spelt[0] != spelt[1]:
+        log.info("the replicas are others now", replicas=spelt[1], before=spelt[0])

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from tocsin import errors
+from tocsin.model.bounds import check_bounds
 from tocsin.model.cluster import Asked
 from tocsin.model.command import Command
 from tocsin.model.problem import shown
@@ -98,7 +99,8 @@ def proposal_of(command: Command) -> Proposal:
 
 
 def command_of(proposal: Proposal) -> Command:
-    """Raises ``Refused`` for what this version does not know: nothing was done."""
+    """Raises ``Refused`` for what this version does not know, and ``InvalidInput`` for what cannot be kept: nothing
+    was done."""
     kind = _COMMANDS.get(proposal.kind)
     if kind is None:
         raise _unknown(f"does not know the command {proposal.kind[:60]!r}")
@@ -106,6 +108,7 @@ def command_of(proposal: Proposal) -> Command:
         found: Command = msgspec.msgpack.decode(proposal.command, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as wrong:
         raise _unknown(f"does not understand the command {proposal.kind!r}: {wrong}") from None
+    check_bounds(found)
     return found
 
 

@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 import structlog
 
+from tocsin.clock import Clock
 from tocsin.errors import Deposed, Gap, JournalError, NoLeader, TocsinError
 from tocsin.model.command import Command
 from tocsin.replica.follower import Follower
 from tocsin.replica.leader import Leader
+from tocsin.replica.nagging import Nag
 from tocsin.replica.office import Office
 
 log = structlog.get_logger()
@@ -33,6 +35,7 @@ class Career:
         make_leader: Callable[[], Leader],
         may_stand: Callable[[], bool],
         leap: Callable[[Gap], Awaitable[None]],
+        clock: Clock,
     ) -> None:
         self._office = office
         self._follower = follower
@@ -41,6 +44,7 @@ class Career:
         self._leap = leap
         self._leader: Leader | None = None
         self._stopping = False
+        self._nag = Nag(clock)
         self.role: Role = "follower"
         self.ready = asyncio.Event()
         """It has led or followed: whoever started it need not wait any longer."""
@@ -104,11 +108,13 @@ class Career:
         except Deposed as deposed:
             if is_sole:
                 raise
-            log.info("follows", reason=str(deposed))
+            has_led = leader.ready.is_set()
+            log.info("in office no more" if has_led else "another replica was faster", reason=str(deposed))
         except JournalError as refused:
             if is_sole or not refused.retryable:
                 raise
-            log.warning("could not take office", reason=str(refused))
+            if self._nag.is_due(str(refused)):
+                log.warning("could not take office", reason=str(refused))
         finally:
             working.cancel()
             self._leader = None
@@ -117,4 +123,5 @@ class Career:
     async def _note_ready(self, leader: Leader) -> None:
         await leader.ready.wait()
         self.role = "leader"
+        self._nag.over()
         self.ready.set()

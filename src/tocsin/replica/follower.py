@@ -18,6 +18,7 @@ from tocsin.errors import JournalError
 from tocsin.journal import codec
 from tocsin.journal.contract import Journal, Record
 from tocsin.replica.applying import Applier, Landed
+from tocsin.replica.nagging import Nag
 from tocsin.replica.office import Office
 from tocsin.state.store import Store
 
@@ -50,6 +51,8 @@ class Follower:
         self._clock = clock
         self._on_state = on_state
         self._stop = asyncio.Event()
+        self._nag = Nag(clock)
+        self._followed = ("", 0)
         self.problem = ""
         self.heard_s = clock.elapsed_s()
         """When the journal was last heard from."""
@@ -93,13 +96,16 @@ class Follower:
                     async for record in records:
                         self.heard_s = self._clock.elapsed_s()
                         self.problem = ""
+                        if (silent_s := self._nag.over()) is not None:
+                            log.info("the journal can be read again", after_s=silent_s)
                         await arrived.put(_Arrived(record, self.heard_s))
                         after = record.seq
             except JournalError as wrong:
                 if not wrong.retryable:
                     raise
                 self.problem = str(wrong)
-                log.warning("the journal cannot be read", reason=str(wrong))
+                if self._nag.is_due(self.problem):
+                    log.warning("the journal cannot be read", reason=self.problem, for_s=self._nag.lasted_s)
             await self._clock.wait(self._stop, 0.3)
 
     async def _take(self, news: list[_Arrived]) -> None:
@@ -107,6 +113,14 @@ class Follower:
         await self._apply(landed)
         self._office.observed(news[-1].at_s, is_vacant=not self._store.meta.leader)
         self._applier.applied.notice(self._store.meta.seq)
+        self._tell_leader()
+
+    def _tell_leader(self) -> None:
+        """Once per term."""
+        meta = self._store.meta
+        if meta.leader and (meta.leader, meta.term) != self._followed:
+            self._followed = (meta.leader, meta.term)
+            log.info("follows", leader=meta.leader, term=meta.term)
 
     async def _apply(self, landed: list[Landed]) -> None:
         """Where there is no room to apply them, there is no way but to wait: they are the truth already."""

@@ -327,7 +327,7 @@ class Leader:
             raise refused
         for wish in wishes:
             settle(wish.answer, refused)
-        log.error("nothing can be written down, so nothing is launched", reason=str(refused))
+        self._proposer.complain(refused)
         await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
         return Tick(more=not self._stopping)
 
@@ -351,7 +351,7 @@ class Leader:
             self._launcher.written()
             log.info("resigned", term=self.term)
         except (JournalError, Deposed) as refused:
-            log.warning("left office without a word", reason=str(refused))
+            log.warning("left office; it could not be written down", reason=str(refused))
 
     # Small steps
 

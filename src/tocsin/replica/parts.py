@@ -120,7 +120,7 @@ class Parts:
         remedy = remedy_of_divergence(paths.state)
         self.rounds = Rounds(setup.peers, setup.journal, clock, metrics, status, remedy)
         self.career = Career(
-            setup.office, self.follower, self._make_leader, lambda: self.rounds.may_stand, self._leap
+            setup.office, self.follower, self._make_leader, lambda: self.rounds.may_stand, self._leap, clock
         )
         self.housekeeper = Housekeeper(setup.targets, clock, setup.retention)
         self.backuper: Backuper | None = None

@@ -10,17 +10,22 @@ from typing import Any
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.errors import Conflict, Deposed, JournalFull, JournalUnavailable, Stopping, Unknown
+from tocsin.errors import Conflict, Deposed, JournalFull, JournalUnavailable, Stopping, TocsinError, Unknown
 from tocsin.journal import codec
 from tocsin.journal.contract import Journal, settle
 from tocsin.model.change import Change
 from tocsin.model.entry import Entry
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.applying import Applier, Landed
+from tocsin.replica.nagging import Nag
 from tocsin.replica.office import Office
 from tocsin.state.store import Store
 
 log = structlog.get_logger()
+
+SILENCE_S = 3.0
+"""An append whose fate is still unknown then is not merely late: authority has ended long before."""
+_NOTHING = "nothing can be written down, so nothing is launched"
 
 
 class Proposer:
@@ -45,6 +50,7 @@ class Proposer:
         self._metrics = metrics
         self._on_state = on_state
         self._pause = pause
+        self._nag = Nag(clock)
         self.sent_s = 0.0
         """When the last entry was sent."""
         self.stopping = False
@@ -63,7 +69,23 @@ class Proposer:
         self._office.renewed(sent_s)
         self._metrics.append_seconds.observe(self._clock.elapsed_s() - sent_s)
         self._metrics.entries.inc()
+        if (silent_s := self._nag.over()) is not None:
+            log.info("written again", after_s=silent_s)
         return await self._apply(Landed(seq + 1, entry, raw))
+
+    def complain(self, refused: TocsinError) -> None:
+        """Certain that nothing was written: tell whoever runs this."""
+        if self._nag.is_due(str(refused)):
+            log.error(_NOTHING, reason=str(refused), for_s=self._nag.lasted_s)
+
+    def _complain_of_silence(self) -> None:
+        if self._nag.is_due("silence", after_s=SILENCE_S):
+            is_sole = self._office.renew_s is None
+            log.error(
+                _NOTHING if is_sole else "no majority: nothing can be written or launched from here",
+                reason=self.problem,
+                for_s=self._nag.lasted_s,
+            )
 
     async def _append(self, id: bytes, raw: bytes, after: int) -> None:
         """Certain when it returns, and certain when it raises: an unknown answer is asked after until it is known."""
@@ -74,6 +96,7 @@ class Proposer:
         except Unknown as unknown:
             self.problem = str(unknown)
             log.warning("the answer to an append was lost, asking", seq=after + 1, reason=str(unknown))
+            self._nag.began(self.sent_s)
         except Conflict as conflict:
             raise _deposed(after) from conflict
         except Exception as refused:  # why: noted for the status page, then raised as it is
@@ -92,6 +115,7 @@ class Proposer:
                 self.problem = str(unknown)
                 if self.stopping:
                     raise Stopping(self.problem) from unknown
+                self._complain_of_silence()
                 await self._pause(0.2)
 
     async def _apply(self, landed: Landed) -> list[object]:

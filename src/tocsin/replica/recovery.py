@@ -15,7 +15,15 @@ from pathlib import Path
 
 import structlog
 
-from tocsin.errors import Diverged, Gap, SnapshotDamaged, StateDamaged, TocsinError, WrongIncarnation
+from tocsin.errors import (
+    Diverged,
+    Gap,
+    JournalUnavailable,
+    SnapshotDamaged,
+    StateDamaged,
+    TocsinError,
+    WrongIncarnation,
+)
 from tocsin.journal.contract import Birth, Bounds, Journal
 from tocsin.observe.metrics import Metrics
 from tocsin.state import snapshot
@@ -39,6 +47,7 @@ class Recovery:
         sources: Sequence[Source] = (),
         *,
         may_go_back: bool = False,
+        others_may_come: bool = False,
     ) -> None:
         """``may_go_back``: the journal is known to have lost its last entries, so that the state may be ahead of it."""
         self._journal = journal
@@ -47,6 +56,7 @@ class Recovery:
         self._metrics = metrics
         self._sources = sources
         self._may_go_back = may_go_back
+        self._others_may_come = others_may_come
 
     async def store(self) -> Store:
         """An open store. The journal may hold entries that it has yet to apply."""
@@ -61,10 +71,10 @@ class Recovery:
         if found is not None:
             return found
         if bounds.first != 1:
-            raise StateDamaged(
-                f"the journal begins at {bounds.first} and there is neither a state nor a whole snapshot before it",
-                hint="is another replica running? restore a backup, or start anew in another --data directory",
-            )
+            missing = f"the journal begins at {bounds.first} and there is neither a state nor a whole snapshot before it"
+            if self._others_may_come:
+                raise JournalUnavailable(missing, hint="it waits for a replica that has one: start them all")
+            raise StateDamaged(missing, hint="restore a backup, or start anew in another --data directory")
         _set_aside(self._state)
         if bounds.last:
             self._metrics.state_rebuilds.labels("journal").inc()

@@ -23,6 +23,7 @@ from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
 from tocsin.replica.follower import catch_up
 from tocsin.replica.leader import GRACE_S
+from tocsin.replica.nagging import Nag
 from tocsin.replica.notices import Applied
 from tocsin.replica.office import DataLock
 from tocsin.replica.origins import Origins
@@ -79,6 +80,7 @@ class Replica:
         self._tasks: list[asyncio.Task[None]] = []
         self._parts: Parts | None = None
         self._standing: list[Foundation] = []
+        self._waits_for = ""
         self._started_ms = setup.clock.wall_ms()
 
     # Its life
@@ -109,6 +111,7 @@ class Replica:
             setup.metrics,
             [origins.from_peers, origins.from_backup],
             may_go_back=setup.losses.are_to_be_noted,
+            others_may_come=setup.office.renew_s is not None,
         )
         self._store = await self._patiently(recovery.store)
         await origins.tidy()
@@ -131,13 +134,18 @@ class Replica:
 
     async def _patiently(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """A quorum that is electing does not answer for a moment: that is no reason not to start."""
+        nag = Nag(self.clock)
         while True:
             try:
-                return await work()
+                done = await work()
+                self._waits_for = ""
+                return done
             except JournalUnavailable as wrong:
                 if self._setup.office.renew_s is None:
                     raise
-                log.warning("the journal does not answer yet", reason=str(wrong))
+                self._waits_for = str(wrong)
+                if nag.is_due(self._waits_for):
+                    log.warning("the journal does not answer yet", reason=self._waits_for, for_s=nag.lasted_s)
             await asyncio.sleep(0.5)
 
     async def failed(self) -> BaseException | None:
@@ -298,7 +306,12 @@ class Replica:
         wall_ms = self.clock.wall_ms()
         if self._parts is None:
             return PeerStatus(
-                name=self.name, version=__version__, role="starting", wall_ms=wall_ms, api=self.api
+                name=self.name,
+                version=__version__,
+                role="starting",
+                wall_ms=wall_ms,
+                api=self.api,
+                problem=self._waits_for or self._trouble(),
             )
         meta, parts = self.meta, self._parts
         # A leader that is not heard by a majority any more does not lead, whoever comes next.
@@ -350,8 +363,10 @@ class Replica:
         """What keeps it from working, in words; empty when it works."""
         if self._tasks and self._tasks[0].done() and not self._tasks[0].cancelled():
             return f"the scheduling loop has ended: {self._tasks[0].exception()}"
-        troubles = (trouble() for trouble in self.troubles)
-        return self.parts.problem or next(filter(None, troubles), "")
+        return self.parts.problem or self._trouble()
+
+    def _trouble(self) -> str:
+        return next(filter(None, (trouble() for trouble in self.troubles)), "")
 
     @property
     def open_calls(self) -> int:

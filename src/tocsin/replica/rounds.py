@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -24,6 +24,8 @@ from tocsin.replica.peers import Peers
 log = structlog.get_logger()
 
 EVERY_S = 3.0
+MISSED_MAX = 2
+"""So many looks without an answer, and a replica is told to be lost."""
 CLOCK_OFF_MS = 10_000
 """A clock that differs by so much from all the others', while these agree, is taken for wrong."""
 
@@ -34,6 +36,43 @@ class Seen(NamedTuple):
     statuses: dict[str, PeerStatus | None]
     offsets_ms: list[int]
     """How far each one's clock is ahead of ours."""
+
+    def clocks_apart_ms(self) -> dict[str, int]:
+        """Whose clock differs from ours by more than it may, and by how much it is ahead."""
+        told = [name for name, status in self.statuses.items() if status is not None and status.wall_ms]
+        pairs = zip(told, self.offsets_ms, strict=True)
+        return {name: offset for name, offset in pairs if abs(offset) > CLOCK_OFF_MS}
+
+
+class Absences:
+    """Who does not answer any more. One answer that is missing may be chance, two are not."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._answered_s: dict[str, float] = {}
+        self._missed: dict[str, int] = {}
+
+    @property
+    def lost(self) -> list[str]:
+        return sorted(name for name, times in self._missed.items() if times >= MISSED_MAX)
+
+    def note(self, statuses: Mapping[str, PeerStatus | None]) -> None:
+        """After each round; what has changed is logged."""
+        before, now_s = self.lost, self._clock.elapsed_s()
+        self._missed = {
+            name: self._missed.get(name, 0) + 1 for name, status in statuses.items() if status is None
+        }
+        for name in self.lost:
+            if name not in before:
+                log.warning("a replica does not answer", replica=name, missing=", ".join(self.lost))
+        for name in before:
+            if name in statuses and name not in self._missed:
+                silent_s = now_s - self._answered_s.get(name, now_s)
+                log.info("a replica answers again", replica=name, after_s=round(silent_s))
+        self._answered_s = {
+            name: now_s if status is not None else self._answered_s.get(name, now_s)
+            for name, status in statuses.items()
+        }
 
 
 class Rounds:
@@ -56,6 +95,7 @@ class Rounds:
         self._folder_note = folder_note
         self._stop = asyncio.Event()
         self._trimmed = 0
+        self._absences = Absences(clock)
         self.seen = Seen({}, [])
 
     def stop(self) -> None:
@@ -66,7 +106,7 @@ class Rounds:
             await self.once()
 
     async def once(self) -> None:
-        await self.look()
+        self._absences.note((await self.look()).statuses)
         own = self._own()
         measure(self._metrics, own, self.seen)
         compare(own, list(self.seen.statuses.values()), self._folder_note)
@@ -80,6 +120,11 @@ class Rounds:
         found = [status for status in statuses.values() if status is not None and status.wall_ms]
         self.seen = Seen(statuses, [status.wall_ms - now_ms for status in found])
         return self.seen
+
+    @property
+    def lost(self) -> list[str]:
+        """Those that have not answered for a while."""
+        return self._absences.lost
 
     async def is_clock_off(self) -> bool:
         """Ask the others what time it is. False also where too few answer to tell."""

@@ -10,9 +10,12 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from tocsin.errors import NoLeader, TocsinError, Uncertain
+from tocsin.model.bounds import check_bounds
 from tocsin.model.change import Change
 from tocsin.model.command import Backfill, Command
+from tocsin.model.rights import check_right
 from tocsin.replica.prepare import prepare
+from tocsin.state import tokens
 
 PATIENCE_S = 15.0
 """So long a caller waits for what is not confirmed: a full disk, a journal that does not answer."""
@@ -89,11 +92,15 @@ class Wishes:
 
 
 def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> tuple[list[Change], list[Wish]]:
-    """The changes, and the wishes they are for. A wish that cannot be one is answered here and now. Runs on the
-    state's thread."""
+    """The changes, and the wishes they are for. A wish that cannot be one, or that whoever asks has no right to any
+    more, is answered here and now. Runs on the state's thread."""
     changes, kept = [], []
+    found = {id: tokens.find(db, id) for id in {wish.command.token for wish in wishes} if id}
     for wish in wishes:
         try:
+            check_bounds(wish.command)
+            if wish.command.token:
+                check_right(wish.command, found[wish.command.token], now_ms)
             changes.append(prepare(db, wish.command, now_ms))
             kept.append(wish)
         except TocsinError as wrong:

@@ -9,13 +9,21 @@ from datetime import UTC, datetime
 from tocsin.model.token import Token, TokenView
 
 
+_COLUMNS = "id, name, hash, scopes, prefixes, expires_ms"
+
+
 def held(db: sqlite3.Connection) -> dict[str, Token]:
     """All of them, by id."""
-    rows = db.execute("SELECT id, name, hash, scopes, prefixes, expires_ms FROM token")
-    return {
-        id: Token(id, name, hash, tuple(scopes.split(",")), tuple(json.loads(prefixes)), expires_ms)
-        for id, name, hash, scopes, prefixes, expires_ms in rows
-    }
+    return {row[0]: _token(*row) for row in db.execute(f"SELECT {_COLUMNS} FROM token")}
+
+
+def find(db: sqlite3.Connection, id: str) -> Token | None:
+    row = db.execute(f"SELECT {_COLUMNS} FROM token WHERE id = ?", (id,)).fetchone()
+    return None if row is None else _token(*row)
+
+
+def _token(id: str, name: str, hash: bytes, scopes: str, prefixes: str, expires_ms: int | None) -> Token:
+    return Token(id, name, hash, tuple(scopes.split(",")), tuple(json.loads(prefixes)), expires_ms)
 
 
 def shown(db: sqlite3.Connection) -> list[TokenView]:

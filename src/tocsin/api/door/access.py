@@ -21,10 +21,11 @@ from litestar.connection import ASGIConnection, Request
 from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 
-from tocsin.errors import AlreadyExists, Forbidden, TocsinError, Unauthenticated
+from tocsin.errors import AlreadyExists, TocsinError, Unauthenticated
 from tocsin.model import token as tokens
 from tocsin.model.command import CreateToken, NoteTokenUse
 from tocsin.model.ids import parse_launch_name
+from tocsin.model.rights import caller_of, require, require_reach
 from tocsin.model.token import ADMIN, EVERYBODY, OPERATE, READ, WRITE, Caller, Token
 from tocsin.replica.replica import Replica
 from tocsin.state import tokens as kept
@@ -112,16 +113,14 @@ class Doorkeeper:
                 hint="it may have been revoked or have expired: ask for another one",
             )
         self._note_use(id, now_ms)
-        return Caller(token.name, frozenset(token.scopes), token.prefixes, id, token.expires_ms)
+        return caller_of(token)
 
     async def check_still_valid(self, caller: Caller) -> None:
         """A request may go on for hours; the token that it came with may not."""
         if not caller.token:
             return
         token = (await self._tokens()).get(caller.token)
-        if token is None or (
-            token.expires_ms is not None and self._replica.clock.wall_ms() >= token.expires_ms
-        ):
+        if not tokens.is_current(token, self._replica.clock.wall_ms()):
             raise Unauthenticated("the token was revoked or has expired meanwhile")
 
     async def _tokens(self) -> dict[str, Token]:
@@ -167,22 +166,6 @@ def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHand
         require_reach(caller, parse_launch_name(unquote(path["name"])).schedule)
 
 
-def require(caller: Caller, scope: str) -> None:
-    if not caller.may(scope):
-        raise Forbidden(
-            f"the token {caller.name!r} has not the scope {scope!r}",
-            hint=f"it has {', '.join(sorted(caller.scopes))}; an admin can make another one",
-        )
-
-
-def require_reach(caller: Caller, id: str) -> None:
-    if not caller.reaches(id):
-        raise Forbidden(
-            f"{id[:100]!r} is outside of what the token {caller.name!r} reaches",
-            hint=f"it reaches {', '.join(caller.prefixes)}",
-        )
-
-
 def new_token(
     name: str, scopes: tuple[str, ...], prefixes: tuple[str, ...], expires_ms: int | None
 ) -> tuple[Token, str]:
@@ -214,7 +197,7 @@ async def ensure_admin(replica: Replica, path: Path) -> None:
 
 
 def is_admin(token: Token, now_ms: int) -> bool:
-    return ADMIN in token.scopes and (token.expires_ms is None or now_ms < token.expires_ms)
+    return ADMIN in token.scopes and tokens.is_current(token, now_ms)
 
 
 def _claimed(name: str) -> str:

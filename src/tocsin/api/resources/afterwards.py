@@ -10,7 +10,7 @@ from litestar.params import FromPath, QueryParameter
 
 from tocsin.api import bodies
 from tocsin.api.description.about import about
-from tocsin.api.door.access import WhoAsks, require_reach
+from tocsin.api.door.access import WhoAsks
 from tocsin.api.query import Cursor, Limit, cursor_of, position_of
 from tocsin.api.service import Given, moment_of, seconds_of
 from tocsin.decide.backfill import Past
@@ -19,6 +19,7 @@ from tocsin.model.command import Backfill, PutSchedule, ResolveLaunch
 from tocsin.model.history import BackfillView, PastView, RecordPage, VersionList
 from tocsin.model.launch import LaunchView
 from tocsin.model.request import BackfillRequest, ResolveRequest, RestoreRequest
+from tocsin.model.rights import require_reach
 from tocsin.model.schedule import ScheduleView, check
 from tocsin.replica.prepare import past_occurrences
 from tocsin.state import chronicle, views

@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import post
 
 from tocsin.api.description.about import about
+from tocsin.api.door.access import WhoAsks
 from tocsin.api.service import Given
 from tocsin.backup.manifest import view_of
 from tocsin.model.backup import BackupView
@@ -21,9 +22,10 @@ from tocsin.model.backup import BackupView
         refusals={409: "The service was given no place for backups."},
     ),
 )
-async def make_backup(service: Given) -> BackupView:
+async def make_backup(service: Given, caller: WhoAsks) -> BackupView:
     """Takes a snapshot, copies it to the place of the backups and answers when it is there; that may take minutes. If
     it cannot be copied the answer says why, and it is tried again by itself."""
+    await service.confirm(caller)
     return view_of(await service.replica.backup_now())
 
 

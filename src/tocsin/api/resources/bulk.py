@@ -17,7 +17,7 @@ from litestar.response import Stream
 
 from tocsin.api import bodies
 from tocsin.api.description.about import about
-from tocsin.api.door.access import WhoAsks, require
+from tocsin.api.door.access import WhoAsks
 from tocsin.api.problems import of_error
 from tocsin.api.query import check_label, prefix_of
 from tocsin.api.service import Given, Service
@@ -25,6 +25,7 @@ from tocsin.errors import InvalidInput, TocsinError
 from tocsin.model.command import Command, DeleteSchedule, LaunchNow, SwitchSchedule
 from tocsin.model.lines import MEDIA_TYPE, BulkLine, Summary
 from tocsin.model.request import BulkRequest, Selector
+from tocsin.model.rights import require
 from tocsin.model.schedule import LABELS_MAX, ScheduleView
 from tocsin.model.token import OPERATE, WRITE, Caller
 from tocsin.state import views

@@ -11,6 +11,7 @@ from litestar import Request, get, post
 from tocsin.api import bodies
 from tocsin.api.around import Around, Membership
 from tocsin.api.description.about import about
+from tocsin.api.door.access import WhoAsks
 from tocsin.api.resources import replicas
 from tocsin.api.service import Given, Service
 from tocsin.errors import InvalidInput, NoLeader, Refused
@@ -46,7 +47,7 @@ async def get_cluster(service: Given) -> ClusterView:
         refusals={409: "There is no other replica that could lead."},
     ),
 )
-async def step_down(request: Request[Any, Any, Any], service: Given) -> ClusterView:
+async def step_down(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> ClusterView:
     """The leader resigns, and another replica takes office within a second. Nothing is lost by it, and what runs goes
     on running: for maintenance of a machine."""
     await bodies.taken(request, bodies.optional, bodies.NoBody)
@@ -55,6 +56,7 @@ async def step_down(request: Request[Any, Any, Any], service: Given) -> ClusterV
         raise Refused("there is no other replica that could lead", hint="'tocsin cluster' shows all")
     if not seen.leader:
         raise NoLeader("nobody is in office", hint="try again in a moment")
+    await service.confirm(caller)
     await service.replica.step_down()
     await _succeeded(service, seen.term)
     return await _seen(service)
@@ -75,7 +77,7 @@ async def step_down(request: Request[Any, Any, Any], service: Given) -> ClusterV
         },
     ),
 )
-async def add_replica(request: Request[Any, Any, Any], service: Given) -> ClusterView:
+async def add_replica(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> ClusterView:
     """From now on a replica of that name may join, with an empty disk: start it with `--name`, the cluster's secret and
     a `--cluster` that names all of them."""
     wish = await bodies.taken(request, bodies.json_of, AddReplicaRequest)
@@ -85,6 +87,7 @@ async def add_replica(request: Request[Any, Any, Any], service: Given) -> Cluste
         raise Refused(
             f"there is a replica {wish.name!r} already", hint="remove it first, or choose another name"
         )
+    await service.confirm(caller)
     await membership.add(wanted)
     return await _changed(service)
 
@@ -104,7 +107,7 @@ async def add_replica(request: Request[Any, Any, Any], service: Given) -> Cluste
         },
     ),
 )
-async def remove_replica(request: Request[Any, Any, Any], service: Given) -> ClusterView:
+async def remove_replica(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> ClusterView:
     """It is no replica any more: it has no vote, and cannot come back under its old data."""
     wish = await bodies.taken(request, bodies.json_of, RemoveReplicaRequest)
     membership = _membership(service)
@@ -117,6 +120,7 @@ async def remove_replica(request: Request[Any, Any, Any], service: Given) -> Clu
         raise Refused(f"{wish.name!r} is the last replica", hint="add another one first")
     if wish.name == service.replica.status().leader:
         raise Refused(f"{wish.name!r} leads", hint="have it step down first: tocsin cluster step-down")
+    await service.confirm(caller)
     await membership.remove(wish.name)
     return await _changed(service)
 

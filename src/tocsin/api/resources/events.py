@@ -14,11 +14,12 @@ from litestar.params import HeaderParameter, QueryParameter
 
 from tocsin.api import query
 from tocsin.api.description.about import about
-from tocsin.api.door.access import WhoAsks, require_reach
+from tocsin.api.door.access import WhoAsks
 from tocsin.api.resources.streams import EventStream, Streams, frame_of
 from tocsin.api.service import Given
 from tocsin.errors import Gap, InvalidInput, NoLeader
 from tocsin.model.event import END, GAP, KINDS, Event, Place, kinds_of, place_behind
+from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
 

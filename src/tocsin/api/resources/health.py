@@ -11,18 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tocsin.api.service import Service
+from tocsin.api.service import BEHIND_MS_MAX, Service
 from tocsin.cron import format_duration
 from tocsin.state.counts import Counts, counts, newest_missed
 
 OVERDUE_MS = 10_000
 SILENT_MS = 180_000
 """The leader writes an entry a minute at least. After so long without one its loop stands still."""
-BEHIND_MS_MAX = 15_000
-"""A follower is ready as long as it is no further behind: clocks may differ a little too."""
 CLOCK_BACK_MS = 5_000
 SNAPSHOT_INTERVALS_MAX = 3
 """A snapshot is missing when so many of its intervals have passed."""
+_ABOUT_ROOM = ("no room on the disk", "disk is full", "no space left")
 DISK_FREE_PART_MIN = 0.05
 DISK_FREE_BYTES_MIN = 100 * 1024 * 1024
 
@@ -76,7 +75,9 @@ def issues(service: Service, found: Health) -> list[str]:
     told = (
         _cannot_write(service),
         _stands_still(service, found),
+        _replicas_are_lost(service),
         _lags(found),
+        _clocks_differ(service),
         _clock_was_put_back(service, found),
         _disk_is_nearly_full(service, found),
         _in_doubt(found),
@@ -119,20 +120,53 @@ def _cannot_write(service: Service) -> str:
     problem = service.replica.problem.rstrip(".")
     if not problem:
         return ""
+    is_of_room = any(words in problem for words in _ABOUT_ROOM)
+    command = f"'df -h {service.data}'" if is_of_room else "'tocsin cluster'"
     return (
         f"Nothing can be written, so nothing is launched: {problem}. "
-        f"'df -h {service.data}' and the log ('journalctl -u tocsin') tell more."
+        f"{command} and the log ('journalctl -u tocsin') tell more."
     )
 
 
 def _stands_still(service: Service, found: Health) -> str:
     silent_ms = found.now_ms - service.replica.meta.time_ms
-    if silent_ms <= SILENT_MS or service.replica.problem:
+    is_leader = service.replica.status().role == "leader"
+    if silent_ms <= (SILENT_MS if is_leader else BEHIND_MS_MAX) or service.replica.problem:
         return ""
+    if not is_leader:
+        return (
+            f"Nothing was heard of a leader for {_length(silent_ms)}: nobody leads, or this replica is behind. "
+            "'tocsin cluster' shows who does."
+        )
     return (
         f"Nothing was written for {_length(silent_ms)}, though an entry a minute is the least: the scheduling "
         "loop stands still. The log ('journalctl -u tocsin') may tell why; a restart loses nothing."
     )
+
+
+def _replicas_are_lost(service: Service) -> str:
+    rounds = service.replica.parts.rounds
+    lost, number = rounds.lost, len(rounds.seen.statuses) + 1
+    if not lost:
+        return ""
+    return (
+        f"{len(lost)} of {number} replicas {'does' if len(lost) == 1 else 'do'} not answer ({', '.join(lost)}); "
+        f"without a majority, {number // 2 + 1}, nothing is written or launched. 'tocsin cluster' shows who is there."
+    )
+
+
+def _clocks_differ(service: Service) -> str:
+    rounds = service.replica.parts.rounds
+    apart = rounds.seen.clocks_apart_ms()
+    if not apart:
+        return ""
+    listed = ", ".join(f"{name} {ahead_ms / 1000:+.0f}s" for name, ahead_ms in sorted(apart.items()))
+    whose = (
+        f"The clocks of other replicas differ from the one here ({listed})"
+        if rounds.may_stand
+        else f"The clock here is off: the others agree ({listed}), so this replica does not stand for office"
+    )
+    return f"{whose}. 'timedatectl' or 'chronyc tracking' on each machine shows whether it is right."
 
 
 def _lags(found: Health) -> str:

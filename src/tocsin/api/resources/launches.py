@@ -12,7 +12,7 @@ from litestar.params import FromPath, QueryParameter
 
 from tocsin.api import bodies, query
 from tocsin.api.description.about import about
-from tocsin.api.door.access import WhoAsks, require_reach
+from tocsin.api.door.access import WhoAsks
 from tocsin.api.resources.output import beyond, wherever
 from tocsin.api.service import Given, moment_of
 from tocsin.errors import InvalidInput, NotFound
@@ -20,6 +20,7 @@ from tocsin.model.answer import LaunchDetail, LaunchPage, OutputView
 from tocsin.model.command import CancelLaunch
 from tocsin.model.ids import check_id
 from tocsin.model.launch import LaunchView
+from tocsin.model.rights import require_reach
 from tocsin.state import steps, views
 from tocsin.targets.contract import Output
 

@@ -13,11 +13,12 @@ from litestar import Request, post
 from tocsin.api import bodies
 from tocsin.api.description import samples
 from tocsin.api.description.about import about
-from tocsin.api.door.access import WhoAsks, require_reach
+from tocsin.api.door.access import WhoAsks
 from tocsin.api.service import Given, moment_of, seconds_of
 from tocsin.decide import preview as decide
 from tocsin.errors import InvalidInput, NotFound
 from tocsin.model.preview import DAYS_MAX, PreviewRequest, PreviewView
+from tocsin.model.rights import require_reach
 from tocsin.state import queries, views
 
 _one_at_a_time = ThreadPoolExecutor(max_workers=1, thread_name_prefix="preview")

@@ -63,7 +63,7 @@ def _replica(member: Member, status: PeerStatus | None, sequence: int, asked: As
             role="unreachable",
             peer=member.peer,
             api=member.api,
-            problem="it does not answer",
+            problem=f"{member.peer or 'it'} does not answer",
         )
     newest = status.snapshots[0] if status.snapshots else None
     return ReplicaView(

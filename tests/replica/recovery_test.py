@@ -158,7 +158,7 @@ def without_state_and_snapshots_a_trimmed_journal_is_refused(tmp_path: Path) -> 
     for path in tmp_path.glob("state.db*"):
         path.unlink()
     shutil.rmtree(tmp_path / "snapshots")
-    with pytest.raises(StateDamaged, match="neither a state nor a whole snapshot"):
+    with pytest.raises(StateDamaged, match="neither a state nor a whole snapshot is there"):
         _with_replica(tmp_path, _ids)
 
 

@@ -6,13 +6,17 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.replica.ledger import Handle, Ledger
 from tests.replica.several import Town, in_town, put
 
+from tocsin.clock import SystemClock
 from tocsin.errors import Diverged
 from tocsin.model.cluster import PeerStatus, SnapshotMark
+from tocsin.observe.metrics import Metrics
 from tocsin.replica.applying import DIGEST_EVERY
+from tocsin.replica.peers import NoPeers
 from tocsin.replica.recovery import check_not_diverged, diverged_mark, remedy_of_divergence
-from tocsin.replica.rounds import CLOCK_OFF_MS, clock_is_off, compare, trimmable
+from tocsin.replica.rounds import CLOCK_OFF_MS, HELD_BACK_S, Rounds, clock_is_off, compare, trimmable
 from tocsin.state import snapshot
 
 _FAR = CLOCK_OFF_MS + 1
@@ -52,9 +56,35 @@ def the_journal_is_trimmed_behind_the_older_snapshot_that_a_majority_holds(
 
 def what_somebody_fetches_holds_the_journal_back() -> None:
     others = [_status(30, 20), _status(30, 20)]
-    assert trimmable(_status(30, 20, lent=10), others) == 10
-    assert trimmable(_status(30, 20), [_status(30, 20, lent=15), _status(30, 20, lent=18)]) == 15
+    assert trimmable(_status(30, 20, 10, lent=10), others) == 10
+    assert trimmable(_status(30, 20), [_status(30, 20, 15, lent=15), _status(30, 20, 18, lent=18)]) == 15
     assert trimmable(_status(30, 20, lent=30), others) == 20
+
+
+@pytest.mark.parametrize("lent", [0, 10, -5, 25])
+def nobody_lends_what_it_does_not_hold(lent: int) -> None:
+    assert trimmable(_status(30, 20), [_status(30, 20, lent=lent), _status(30, 20)]) == 20
+
+
+def nobody_holds_the_journal_back_for_ever() -> None:
+    class Waiting(SystemClock):
+        now_s = 0.0
+
+        def elapsed_s(self) -> float:
+            return self.now_s
+
+    clock = Waiting()
+    rounds = Rounds(NoPeers(), Handle(Ledger()), clock, Metrics(), lambda: own, "")
+    own, lender = _status(30, 20), _status(30, 20, 0, lent=0)
+    others = [lender, _status(30, 20)]
+    assert rounds._trimmable(own, others) == 0
+    clock.now_s = HELD_BACK_S - 1
+    assert rounds._trimmable(own, others) == 0
+    assert rounds._trimmable(own, [_status(30, 20), _status(30, 20)]) == 20
+    clock.now_s = HELD_BACK_S + 1
+    assert rounds._trimmable(own, others) == 0  # it has only begun to
+    clock.now_s = 2 * HELD_BACK_S + 2
+    assert rounds._trimmable(own, others) == 20
 
 
 @pytest.mark.parametrize(

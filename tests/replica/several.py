@@ -195,7 +195,9 @@ class Neighbours:
     async def step_down(self, leader: str) -> None:
         await self._other(leader).step_down()
 
-    async def fetch_snapshot(self, incarnation: str, least: int, folder: Path) -> Manifest | None:
+    async def fetch_snapshot(
+        self, incarnation: str, least: int, folder: Path, newest: Callable[[], Awaitable[int]] | None = None
+    ) -> Manifest | None:
         self._town.fetches += 1
         answering = [name for name, status in (await self.statuses()).items() if status is not None]
         if not answering:

@@ -51,7 +51,7 @@ class Service:
         self.check_is_told(caller)
         if isinstance(command, PutSchedule):
             self.check(caller, command.schedule)
-        signed = msgspec.structs.replace(command, actor=caller.name, token=caller.token)
+        signed = msgspec.structs.replace(command, actor=caller.name, bearer=caller.token)
         return await self.replica.propose(signed)
 
     async def confirm(self, caller: Caller) -> None:
@@ -61,8 +61,10 @@ class Service:
 
     def check_is_told(self, caller: Caller) -> None:
         """Raise where nobody has told this replica for long which tokens still hold."""
+        if not caller.token or self.replica.is_leader:
+            return
         behind_ms = self.now_ms() - self.replica.meta.time_ms
-        if caller.token and behind_ms > BEHIND_MS_MAX and not self.replica.is_leader:
+        if behind_ms > BEHIND_MS_MAX:
             raise NoLeader(
                 f"this replica is {format_duration(behind_ms // 1000)} behind: whether the token still holds cannot be "
                 "known here, and nothing was done",

@@ -226,7 +226,7 @@ def _cluster_greeting(url: str, settings: Settings, added: int) -> str:
         lines.append(
             f"  export TOCSIN_TOKEN=$(cat {admin.absolute()})"
             if admin.exists()
-            else "  the admin token is in admin.token of the replica that first led"
+            else "  the admin token is in admin.token of one of the replicas"
         )
     return "\n".join([*lines, f"  {_program()} cluster --url {url}"])
 

@@ -15,7 +15,7 @@ from tocsin.model.token import Token
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What all commands have."""
 
-    token: str = ""
+    bearer: str = ""
     """The id of the token that whoever asks came with: the leader looks whether it still gives the right. Empty: none
     was needed where they asked, or the service itself asks."""
 

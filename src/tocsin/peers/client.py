@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TypeVar
@@ -108,8 +108,10 @@ class PeerClient:
     async def step_down(self, leader: str) -> None:
         await self._tell(self._member(leader), "step-down", Nothing(), STEP_DOWN_S)
 
-    async def fetch_snapshot(self, incarnation: str, least: int, folder: Path) -> Manifest | None:
-        return await Transfer(self, incarnation, least, folder).run()
+    async def fetch_snapshot(
+        self, incarnation: str, least: int, folder: Path, newest: Callable[[], Awaitable[int]] | None = None
+    ) -> Manifest | None:
+        return await Transfer(self, incarnation, least, folder, newest).run()
 
     # For the transfer of snapshots
 

@@ -35,6 +35,8 @@ _HANDSHAKE_S = 5.0
 _KEEP_ALIVE_S = 75.0
 """Longer than the others keep a connection: so it is never closed while a question is on its way."""
 _GRACE_S = 1.0
+STALLED_S = 15.0
+"""Whoever takes no more of a snapshot for so long is not waited for: only so many are lent at a time."""
 WRONG = 409
 _RANGE = re.compile(r"bytes=([0-9]{1,18})-")
 
@@ -114,7 +116,7 @@ class PeerServer:
         }
         for name, answer in answers.items():
             app.router.add_post(f"/{name}", _handler(answer))
-        app.router.add_get("/snapshots/{seq:[0-9]+}/{sha256:[0-9a-f]{64}}", self._lend)
+        app.router.add_get("/snapshots/{seq:[0-9]{1,18}}/{sha256:[0-9a-f]{64}}", self._lend)
         return app
 
     # One answer a question
@@ -215,17 +217,27 @@ async def _sent(request: web.Request, manifest: Manifest, path: Path) -> web.Str
     response.content_length = manifest.size - first
     response.content_type = "application/octet-stream"
     file = await asyncio.to_thread(_opened, path, first)
-    with contextlib.closing(file):
-        await response.prepare(request)
-        left = manifest.size - first
-        while left:
-            piece = await asyncio.to_thread(file.read, min(PIECE, left))
-            if not piece:
-                raise ConnectionResetError("the snapshot is shorter than its manifest says")
-            left -= len(piece)
-            await response.write(piece)
-    await response.write_eof()
+    try:
+        with contextlib.closing(file):
+            await response.prepare(request)
+            await _copied(file, response, manifest.size - first)
+    except TimeoutError:
+        log.info("a snapshot is not taken any further", seq=manifest.seq, peer=request.remote)
+        if request.transport is not None:
+            request.transport.abort()
     return response
+
+
+async def _copied(file: BinaryIO, response: web.StreamResponse, left: int) -> None:
+    while left:
+        piece = await asyncio.to_thread(file.read, min(PIECE, left))
+        if not piece:
+            raise ConnectionResetError("the snapshot is shorter than its manifest says")
+        left -= len(piece)
+        async with asyncio.timeout(STALLED_S):
+            await response.write(piece)
+    async with asyncio.timeout(STALLED_S):
+        await response.write_eof()
 
 
 def _opened(path: Path, first: int) -> BinaryIO:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
@@ -30,6 +32,9 @@ LOYAL = 2
 """So often it is tried to go on with what has come in part, before that is given up for another snapshot."""
 PAUSE_S = 0.3
 _WRITTEN_AT_ONCE = 1024 * 1024
+SPARE_BYTES = 64 * 1024 * 1024
+"""So much of the disk is left free: the journal needs room too."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Lenders(Protocol):
@@ -51,11 +56,19 @@ class Offer(NamedTuple):
 class Transfer:
     """One snapshot on its way."""
 
-    def __init__(self, lenders: Lenders, incarnation: str, least: int, folder: Path) -> None:
+    def __init__(
+        self,
+        lenders: Lenders,
+        incarnation: str,
+        least: int,
+        folder: Path,
+        newest: Callable[[], Awaitable[int]] | None = None,
+    ) -> None:
         self._lenders = lenders
         self._incarnation = incarnation
         self._least = least
         self._folder = folder
+        self._newest = newest
         self._bad: set[Offer] = set()
         """What turned out not to be what it was said to be."""
 
@@ -65,7 +78,7 @@ class Transfer:
         fruitless, wrong = 0, Unreachable("no snapshot was brought here")
         while fruitless < FRUITLESS_MAX:
             try:
-                offers = list(self._usable(await self._lenders.offers()))
+                offers = list(self._usable(*await self._offered()))
             except Unreachable as silent:
                 wrong, offers = silent, []
             else:
@@ -84,13 +97,47 @@ class Transfer:
             await asyncio.sleep(PAUSE_S)
         raise wrong
 
-    def _usable(self, offers: dict[str, list[Manifest]]) -> Iterator[Offer]:
+    async def _offered(self) -> tuple[dict[str, list[Manifest]], int | None]:
+        """What there is, and where the journal ends: looked at afterwards, because it moves on."""
+        offers = await self._lenders.offers()
+        return offers, None if self._newest is None else await self._newest()
+
+    def _usable(self, offers: dict[str, list[Manifest]], last: int | None) -> Iterator[Offer]:
         for replica, manifests in offers.items():
             for manifest in manifests:
                 offer = Offer(replica, manifest)
                 is_ours = manifest.incarnation == self._incarnation and manifest.seq >= self._least
-                if is_ours and offer not in self._bad:
+                if is_ours and offer not in self._bad and self._is_possible(offer, last):
                     yield offer
+
+    def _is_possible(self, offer: Offer, last: int | None) -> bool:
+        """What another one says is not taken on trust: nothing is written for a snapshot that cannot be one."""
+        manifest = offer.manifest
+        if not _SHA256.fullmatch(manifest.sha256) or manifest.size < 1:
+            reason = "its manifest is not one"
+        elif last is not None and manifest.seq > last:
+            reason = f"the journal ends at {last}"
+        else:
+            return True
+        self._pass_over(offer, reason)
+        return False
+
+    def _has_room(self, offer: Offer) -> bool:
+        """What has come in part of others is dropped for it, so its room counts as free."""
+        free = shutil.disk_usage(self._folder).free + sum(
+            path.stat().st_size for path in self._folder.glob("fetch-*.partial")
+        )
+        return offer.manifest.size <= free - SPARE_BYTES
+
+    def _pass_over(self, offer: Offer, reason: str) -> None:
+        self._bad.add(offer)
+        log.warning(
+            "a snapshot is passed over",
+            replica=offer.replica,
+            seq=offer.manifest.seq,
+            bytes=offer.manifest.size,
+            reason=reason,
+        )
 
     def _best(self, offers: list[Offer]) -> list[Offer]:
         """What has come in part already, then the newest. One that is tried in vain is followed by the next."""
@@ -105,6 +152,9 @@ class Transfer:
         manifest, path = offer.manifest, self._partial(offer.manifest)
         first = await asyncio.to_thread(self._has, offer)
         if first >= manifest.size:
+            return 0
+        if not await asyncio.to_thread(self._has_room, offer):
+            self._pass_over(offer, f"there is no room for it on the disk of {self._folder}")
             return 0
         try:
             async with self._lenders.lent(offer.replica, manifest, first, SILENCE_MAX_S) as response:

@@ -89,9 +89,7 @@ class Leader:
         self._stopping = self._deposed = False
         self._clock_off_ms = 0
         """By how much this machine's clock is known to be wrong: only what is written last knows of it."""
-        self._vigil = Vigil(
-            around.clock, around.office, around.checkpoint_s, around.checkpoint_seen_s
-        )
+        self._vigil = Vigil(around.clock, around.office, around.checkpoint_s, around.checkpoint_seen_s)
         self._told: set[asyncio.Task[None]] = set()
         self._former_terms = former_terms
         self.term = term

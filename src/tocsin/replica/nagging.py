@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from tocsin.clock import Clock
 
 AGAIN_S = 30.0
+_WORD = re.compile(r"[^\W\d]+")
 
 
 class Nag:
@@ -14,8 +17,8 @@ class Nag:
         self._clock = clock
         self._since_s: float | None = None
         self._is_told = False
-        self._said: dict[str, float] = {}
-        """By reason: two that take turns are no news either."""
+        self._said: dict[frozenset[str], float] = {}
+        """By reason: two that take turns are no news, nor is one with other numbers or in another order."""
 
     def began(self, at_s: float) -> None:
         """It was noticed only later. What goes on already began before."""
@@ -27,9 +30,10 @@ class Nag:
         now_s = self._clock.elapsed_s()
         self.began(now_s)
         self._said = {known: at_s for known, at_s in self._said.items() if now_s - at_s < AGAIN_S}
-        if self.lasted_s < after_s or reason in self._said:
+        words = frozenset(_WORD.findall(reason))
+        if self.lasted_s < after_s or words in self._said:
             return False
-        self._said[reason] = now_s
+        self._said[words] = now_s
         self._is_told = True
         return True
 

@@ -26,6 +26,7 @@ class Origins:
     def __init__(self, setup: Setup) -> None:
         self._paths = setup.paths
         self._peers = setup.peers
+        self._journal = setup.journal
         self._backups = setup.backups
         self._objection = setup.objection
         self._restored: Manifest | None = None
@@ -85,10 +86,13 @@ class Origins:
     async def from_peers(self, birth: Birth, bounds: Bounds) -> Manifest | None:
         """Also the very state that the journal was born to go on from, while nobody has a newer one."""
         folder = self._paths.snapshots
-        found = await self._peers.fetch_snapshot(birth.incarnation, bounds.first - 1, folder)
+        found = await self._peers.fetch_snapshot(birth.incarnation, bounds.first - 1, folder, self._newest)
         if found is None and birth.after and bounds.first - 1 == birth.after:
-            found = await self._peers.fetch_snapshot(birth.origin, birth.after, folder)
+            found = await self._peers.fetch_snapshot(birth.origin, birth.after, folder, self._newest)
         return found
+
+    async def _newest(self) -> int:
+        return (await self._journal.bounds()).last
 
     async def from_backup(self, birth: Birth, bounds: Bounds) -> Manifest | None:
         """The very backup that the journal was born to go on from, while its entries are still there. Nobody has asked

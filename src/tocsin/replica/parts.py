@@ -180,7 +180,12 @@ class Parts:
             "too far behind for the journal, fetching a snapshot", at=store.meta.seq, begins=bounds.first
         )
         folder = setup.paths.snapshots
-        made = await setup.peers.fetch_snapshot(setup.journal.birth.incarnation, bounds.first - 1, folder)
+
+        async def newest() -> int:
+            return (await setup.journal.bounds()).last
+
+        incarnation = setup.journal.birth.incarnation
+        made = await setup.peers.fetch_snapshot(incarnation, bounds.first - 1, folder, newest)
         if made is None:
             raise Unreachable(f"nobody who answers holds a snapshot from entry {bounds.first - 1} on")
         path = await asyncio.to_thread(snapshot.verify, folder, made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -58,9 +58,12 @@ class Peers(Protocol):
         """Ask the leader to resign."""
         ...
 
-    async def fetch_snapshot(self, incarnation: str, least: int, folder: Path) -> Manifest | None:
+    async def fetch_snapshot(
+        self, incarnation: str, least: int, folder: Path, newest: Callable[[], Awaitable[int]] | None = None
+    ) -> Manifest | None:
         """The newest snapshot of ``least`` or later that any of them holds, verified and put into the folder with its
-        manifest. Goes on where it was broken off. None: nobody has one."""
+        manifest. Goes on where it was broken off. None: nobody has one. ``newest`` tells where the journal ends:
+        there is no snapshot of anything later."""
         ...
 
 
@@ -85,5 +88,7 @@ class NoPeers:
     async def step_down(self, leader: str) -> None:
         return
 
-    async def fetch_snapshot(self, incarnation: str, least: int, folder: Path) -> Manifest | None:
+    async def fetch_snapshot(
+        self, incarnation: str, least: int, folder: Path, newest: Callable[[], Awaitable[int]] | None = None
+    ) -> Manifest | None:
         return None

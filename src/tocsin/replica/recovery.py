@@ -71,7 +71,9 @@ class Recovery:
         if found is not None:
             return found
         if bounds.first != 1:
-            missing = f"the journal begins at {bounds.first} and there is neither a state nor a whole snapshot before it"
+            missing = (
+                f"the journal begins at {bounds.first}, and neither a state nor a whole snapshot is there"
+            )
             if self._others_may_come:
                 raise JournalUnavailable(missing, hint="it waits for a replica that has one: start them all")
             raise StateDamaged(missing, hint="restore a backup, or start anew in another --data directory")

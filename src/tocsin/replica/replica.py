@@ -21,6 +21,7 @@ from tocsin.journal import codec
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
+from tocsin.replica.claims import check_term
 from tocsin.replica.follower import catch_up
 from tocsin.replica.leader import GRACE_S
 from tocsin.replica.nagging import Nag
@@ -282,6 +283,7 @@ class Replica:
 
     async def fates(self, asked: Sequence[Asked], term: int) -> list[Fate]:
         """What became of attempts that were to be made here. Whoever asks leads in that term: ours are over."""
+        await check_term(self._setup.journal, self.meta.term, term)
         leader = self.parts.career.any_leader
         if leader is not None:
             leader.depose(term)

@@ -26,6 +26,8 @@ log = structlog.get_logger()
 EVERY_S = 3.0
 MISSED_MAX = 2
 """So many looks without an answer, and a replica is told to be lost."""
+HELD_BACK_S = 1800.0
+"""For so long the journal is kept for those who fetch a snapshot: who takes longer has to begin anew."""
 CLOCK_OFF_MS = 10_000
 """A clock that differs by so much from all the others', while these agree, is taken for wrong."""
 
@@ -95,6 +97,7 @@ class Rounds:
         self._folder_note = folder_note
         self._stop = asyncio.Event()
         self._trimmed = 0
+        self._held_back_since_s: float | None = None
         self._absences = Absences(clock)
         self.seen = Seen({}, [])
 
@@ -136,7 +139,7 @@ class Rounds:
         return not clock_is_off(self.seen.offsets_ms)
 
     async def _trim(self, own: PeerStatus) -> None:
-        upto = trimmable(own, list(self.seen.statuses.values()))
+        upto = self._trimmable(own, list(self.seen.statuses.values()))
         if upto <= self._trimmed:
             return
         try:
@@ -145,6 +148,16 @@ class Rounds:
             log.info("the journal was trimmed", upto=upto)
         except JournalError as wrong:
             log.warning("the journal could not be trimmed", reason=str(wrong))
+
+    def _trimmable(self, own: PeerStatus, others: Sequence[PeerStatus | None]) -> int:
+        """What is lent holds the journal back, but not for ever: it must not grow until there is no room."""
+        upto, free, now_s = trimmable(own, others), held_by_majority(own, others), self._clock.elapsed_s()
+        if upto >= free:
+            self._held_back_since_s = None
+            return upto
+        if self._held_back_since_s is None:
+            self._held_back_since_s = now_s
+        return free if now_s - self._held_back_since_s > HELD_BACK_S else upto
 
 
 def measure(metrics: Metrics, own: PeerStatus, seen: Seen) -> None:
@@ -167,11 +180,19 @@ def clock_is_off(offsets_ms: Sequence[int]) -> bool:
 
 def trimmable(own: PeerStatus, others: Sequence[PeerStatus | None]) -> int:
     """Up to here a majority needs the journal no more. What somebody is fetching holds it back."""
+    lent = [status.lent_seq for status in (own, *others) if status is not None and _lends(status)]
+    return min([held_by_majority(own, others), *(seq for seq in lent if seq is not None)])
+
+
+def held_by_majority(own: PeerStatus, others: Sequence[PeerStatus | None]) -> int:
     everybody = [own, *others]
     behind = sorted(0 if status is None else _older(status) for status in everybody)
-    held_by_majority = behind[(len(everybody) - 1) // 2]
-    lent = [status.lent_seq for status in everybody if status is not None and status.lent_seq is not None]
-    return min([held_by_majority, *lent])
+    return behind[(len(everybody) - 1) // 2]
+
+
+def _lends(status: PeerStatus) -> bool:
+    """Only what it holds."""
+    return any(mark.seq == status.lent_seq for mark in status.snapshots)
 
 
 def _older(status: PeerStatus) -> int:

@@ -95,12 +95,12 @@ def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> tup
     """The changes, and the wishes they are for. A wish that cannot be one, or that whoever asks has no right to any
     more, is answered here and now. Runs on the state's thread."""
     changes, kept = [], []
-    found = {id: tokens.find(db, id) for id in {wish.command.token for wish in wishes} if id}
+    found = {id: tokens.find(db, id) for id in {wish.command.bearer for wish in wishes} if id}
     for wish in wishes:
         try:
             check_bounds(wish.command)
-            if wish.command.token:
-                check_right(wish.command, found[wish.command.token], now_ms)
+            if wish.command.bearer:
+                check_right(wish.command, found[wish.command.bearer], now_ms)
             changes.append(prepare(db, wish.command, now_ms))
             kept.append(wish)
         except TocsinError as wrong:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from tocsin.model.token import Token, TokenView
 
-
 _COLUMNS = "id, name, hash, scopes, prefixes, expires_ms"
 
 

@@ -90,6 +90,7 @@ async def get_launch(service: Given, name: FromPath[str]) -> LaunchDetail:
 async def get_output(
     request: Request[Any, Any, Any],
     service: Given,
+    caller: WhoAsks,
     name: FromPath[str],
     attempt: Annotated[
         int | None, QueryParameter(ge=1, le=1_000_000, description="Which attempt; by default the last.")
@@ -100,6 +101,7 @@ async def get_output(
     ] = None,
 ) -> Response[Any]:
     """As JSON, or with `Accept: text/plain` as it was printed."""
+    service.check_is_told(caller)  # all else that is read here is no newer than what is known of tokens
     name = unquote(name)
     launch = await service.replica.read(views.launch, name)
     kind = await service.replica.read(views.target_kind, name)

@@ -30,14 +30,14 @@ async def status(service: Given, caller: WhoAsks) -> StatusView:
     """What it holds, what is open, what comes next, and what somebody should look at."""
     found = await health.look(service, caller.prefixes)
     counts, replica, meta = found.counts, service.replica, service.replica.meta
-    newest = replica.snapshotter.newest
+    newest, own = replica.snapshotter.newest, replica.status()
     return StatusView(
         replica=replica.name,
         version=__version__,
         started_at=_moment(service.started_ms),
         uptime_s=int(health.uptime_s(service)),
-        role=replica.status().role,
-        leader=meta.leader,
+        role=own.role,
+        leader=own.leader,
         term=meta.term,
         sequence=meta.seq,
         incarnation=meta.incarnation,

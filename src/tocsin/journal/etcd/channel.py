@@ -89,7 +89,7 @@ class Channel(asyncio.Protocol):
                 await stream.send(body, last=True)
                 return await stream.only_message()
         except TimeoutError:
-            raise stream.failure(f"{self._authority} did not answer within {deadline_s:g} s") from None
+            raise stream.failure(f"{self._authority} did not answer within {deadline_s:.1f} s") from None
         finally:
             self._end(stream)
 

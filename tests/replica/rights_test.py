@@ -1,0 +1,222 @@
+"""Whoever asks a replica that has not heard the news asks the leader all the same: it knows who may do what."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from tests.replica.several import EXEC, Town, in_town, put
+
+from tocsin.api.door.access import NEEDS as NEEDED_AT_THE_DOOR
+from tocsin.api.service import BEHIND_MS_MAX, Service
+from tocsin.config import Settings
+from tocsin.errors import Forbidden, InvalidInput, NoLeader, TocsinError, Unauthenticated
+from tocsin.model import command as c
+from tocsin.model import rights
+from tocsin.model.entry import Entry
+from tocsin.model.schedule import convert
+from tocsin.model.token import EVERYBODY, Token, hash_of
+from tocsin.replica.replica import Replica
+from tocsin.replica.wishes import Wish, prepared
+from tocsin.state import store, views
+from tocsin.state.apply import apply
+
+NOW_MS = 1_800_000_000_000
+ADMIN = Token("ad0000000000", "root", hash_of("x"), ("admin",))
+OPERATOR = Token("0b0000000000", "operator", hash_of("x"), ("operate",), ("billing",), NOW_MS + 1000)
+WRITER = Token("3f0000000000", "writer", hash_of("x"), ("write",), ("billing/",))
+SCHEDULE = convert({"id": "billing/payroll", "cron": "@daily", "target": {"kind": "null"}})
+NAME = "billing/payroll-1799999999-manual"
+SAMPLES: list[tuple[c.Command, str]] = [
+    (c.PutSchedule(SCHEDULE), "putSchedule"),
+    (c.DeleteSchedule("billing/payroll"), "deleteSchedule"),
+    (c.SwitchSchedule("billing/payroll", False), "pauseSchedule"),
+    (c.LaunchNow("billing/payroll"), "runSchedule"),
+    (c.CancelLaunch(NAME), "cancelLaunch"),
+    (c.ResolveLaunch(NAME, "failed"), "resolveLaunch"),
+    (c.Backfill("billing/payroll", 1_799_000_000, 1_799_999_000), "backfillSchedule"),
+    (c.CreateToken(Token("cc0000000000", "new", b"", ("read",))), "createToken"),
+    (c.RevokeToken("root"), "revokeToken"),
+    (c.MakeCheckpoint(), "makeBackup"),
+    (c.NoteTokenUse({"ad0000000000": NOW_MS}), "whoAmI"),
+]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[store.Store]:
+    made = store.Store(tmp_path / "state.db")
+    changes, _ = _prepared(
+        made.db, c.PutSchedule(SCHEDULE), *(c.CreateToken(t) for t in (ADMIN, OPERATOR, WRITER))
+    )
+    apply(made, 1, Entry(id=b"x" * 16, term=0, time_ms=NOW_MS, changes=changes), b"x")
+    yield made
+    made.close()
+
+
+def _prepared(
+    db: sqlite3.Connection, *commands: c.Command, now_ms: int = NOW_MS
+) -> tuple[list[Any], list[BaseException | None]]:
+    """The changes, and for each command why it is none."""
+
+    async def whole() -> tuple[list[Any], list[BaseException | None]]:
+        loop = asyncio.get_running_loop()
+        wishes = [Wish(command, loop.create_future(), 1) for command in commands]
+        changes, _ = prepared(db, wishes, now_ms)
+        await asyncio.sleep(0)
+        return changes, [wish.answer.exception() if wish.answer.done() else None for wish in wishes]
+
+    return asyncio.run(whole())
+
+
+def _by(token: Token | str, command: c.Command) -> c.Command:
+    return msgspec.structs.replace(command, bearer=token if isinstance(token, str) else token.id)
+
+
+def every_command_needs_the_same_of_a_token_as_the_request_for_it() -> None:
+    assert {type(command) for command, _ in SAMPLES} == set(get_args(c.Command)) == set(rights.NEEDS)
+    for command, operation in SAMPLES:
+        assert rights.NEEDS[type(command)] == NEEDED_AT_THE_DOOR[operation], operation
+
+
+@pytest.mark.parametrize("command", [command for command, _ in SAMPLES], ids=lambda one: type(one).__name__)
+def nothing_is_carried_out_for_a_token_that_was_revoked_or_has_expired(
+    state: store.Store, command: c.Command
+) -> None:
+    assert _prepared(state.db, command)[1] == [None]
+    assert _prepared(state.db, _by(ADMIN, command))[1] == [None]
+    for asked, now_ms in ((_by("ffffffffffff", command), NOW_MS), (_by(OPERATOR, command), NOW_MS + 1000)):
+        changes, (wrong,) = _prepared(state.db, asked, now_ms=now_ms)
+        assert not changes
+        assert isinstance(wrong, Unauthenticated)
+
+
+@pytest.mark.parametrize("command", [command for command, _ in SAMPLES], ids=lambda one: type(one).__name__)
+def nor_for_one_without_the_scope(state: store.Store, command: c.Command) -> None:
+    needed = rights.NEEDS[type(command)]
+    for token, scope in ((OPERATOR, "operate"), (WRITER, "write")):
+        changes, (wrong,) = _prepared(state.db, _by(token, command))
+        may = needed in ("read", scope)
+        assert bool(changes) is may
+        assert isinstance(wrong, Forbidden) is not may
+
+
+def nor_beyond_what_it_reaches(state: store.Store) -> None:
+    elsewhere = msgspec.structs.replace(SCHEDULE, id="billing2/x")
+    asked = [
+        _by(WRITER, c.PutSchedule(elsewhere)),
+        _by(WRITER, c.DeleteSchedule("payroll")),
+        _by(OPERATOR, c.LaunchNow("billing2/x")),
+        _by(OPERATOR, c.CancelLaunch("billing2/x-1799999999")),
+    ]
+    changes, wrong = _prepared(state.db, *asked)
+    assert not changes
+    assert [type(each) for each in wrong] == [Forbidden] * 4
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        c.NoteTokenUse({"a": 2**63 + 5}),
+        c.NoteTokenUse({"a": 2**62}),
+        c.NoteTokenUse({"a": -1}),
+        c.CreateToken(msgspec.structs.replace(ADMIN, expires_ms=2**63)),
+        c.DeleteSchedule("billing/payroll", expect=2**63),
+        c.PutSchedule(SCHEDULE, expect=2**63),
+        c.PutSchedule(SCHEDULE, restored=-(2**63)),
+        c.Backfill("billing/payroll", 2**62, 2**62 + 1),
+    ],
+    ids=repr,
+)
+def what_the_state_could_not_keep_does_not_become_an_entry(state: store.Store, command: c.Command) -> None:
+    changes, (wrong,) = _prepared(state.db, command)
+    assert not changes
+    assert isinstance(wrong, InvalidInput)
+
+
+# On replicas that have not heard the news
+
+
+def _service(replica: Replica, folder: Path) -> Service:
+    return Service(replica, Settings(data=folder))
+
+
+async def _lagging(town: Town) -> tuple[Replica, Replica]:
+    """The leader, and a follower that knows of no revocation any more, and still reaches the leader."""
+    leader = await town.leader()
+    lagging = next(replica for replica in town.replicas.values() if replica is not leader)
+    await leader.propose(put(target=EXEC))
+    for token in (ADMIN, WRITER):
+        await leader.propose(c.CreateToken(token))
+    await town.until(lambda: lagging.meta.tokens_seq == leader.meta.tokens_seq)
+    town.handles[lagging.name].cut()
+    return leader, lagging
+
+
+def a_revoked_token_does_nothing_through_a_replica_that_has_not_heard_of_it(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        leader, lagging = await _lagging(town)
+        service, caller = _service(lagging, tmp_path), rights.caller_of(ADMIN)
+        await leader.propose(c.RevokeToken(ADMIN.id))
+        for command in (
+            c.LaunchNow("s"),
+            put("another", target=EXEC),
+            c.RevokeToken(WRITER.id),
+        ):
+            with pytest.raises(Unauthenticated, match="revoked"):
+                await service.propose(caller, command)
+        with pytest.raises(Unauthenticated, match="revoked"):
+            await service.confirm(caller)
+        assert not (await leader.read(views.launches)).items
+        assert [view.id for view in (await leader.read(views.schedules)).items] == ["s"]
+
+    in_town(tmp_path, work)
+
+
+def one_that_holds_works_through_every_replica(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        leader, lagging = await _lagging(town)
+        town.handles[lagging.name].heal()
+        for replica in (leader, lagging):
+            service = _service(replica, tmp_path)
+            await service.confirm(rights.caller_of(ADMIN))
+            await service.propose(rights.caller_of(ADMIN), put(f"of-{replica.name}", target=EXEC))
+            with pytest.raises(Forbidden):
+                await service.propose(
+                    rights.caller_of(WRITER)._replace(scopes=frozenset(["operate"]), prefixes=()),
+                    c.LaunchNow("s"),
+                )
+
+    in_town(tmp_path, work)
+
+
+def one_that_is_behind_takes_no_wishes_of_tokens_and_says_that_nothing_was_done(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        leader, lagging = await _lagging(town)
+        town.handles[lagging.name].heal()
+        service, caller = _service(lagging, tmp_path), rights.caller_of(ADMIN)
+        town.clocks[lagging.name].offset_ms = BEHIND_MS_MAX + 5_000
+        for wish in (service.propose(caller, put("another", target=EXEC)), service.confirm(caller)):
+            with pytest.raises(NoLeader, match="behind"):
+                await wish
+        with pytest.raises(TocsinError, match="behind"):
+            service.check_is_told(caller)
+        service.check_is_told(EVERYBODY)
+        assert len((await leader.read(views.schedules)).items) == 1
+
+    in_town(tmp_path, work)
+
+
+def an_integer_that_nobody_could_keep_does_not_end_the_leader(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        with pytest.raises(InvalidInput):
+            await leader.propose(c.NoteTokenUse({"a": 2**63 + 5}))
+        await leader.propose(put())
+        assert leader.is_leader
+
+    in_town(tmp_path, work)

@@ -212,8 +212,8 @@ def nothing_was_lost(aftermath: Aftermath) -> None:
 
 
 def every_occurrence_is_accounted_for(aftermath: Aftermath) -> None:
-    """Each second is a launch, or ``why`` knows from the record that it was missed; nothing is a blank. A service that is
-    back within a few seconds has missed nothing: then it is only late."""
+    """Each second is a launch, or ``why`` knows from the record that it was missed; nothing is a blank. A service
+    that is back within a few seconds has missed nothing: then it is only late."""
     looked = 0
     for id, schedule in aftermath.schedules.items():
         step = int(schedule["cron"].split()[0].partition("/")[2] or 1)

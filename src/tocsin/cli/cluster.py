@@ -27,8 +27,8 @@ def cluster(context: typer.Context, url: Url = None, as_json: Json = False) -> N
     """Show the replicas: who leads, and how far each of them is.
 
     LAG is how many entries a replica has yet to apply, SNAPSHOT the age of its newest one, DIGEST that of the state in
-    it, CLOCK how far its clock is ahead of the one that answers. The exit status is 1 if nobody leads, if fewer than a
-    majority answer (then nothing can be written), or if two replicas hold different states.
+    it, CLOCK how far its clock is ahead of the one that answers. The exit status is 1 if nobody leads
+    (then nothing can be written), if the leader does not answer, or if two replicas hold different states.
 
     Example: tocsin cluster --url http://a:8400,http://b:8400,http://c:8400
     """

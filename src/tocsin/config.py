@@ -6,6 +6,7 @@ A setting is given on the command line of ``tocsin serve``, or in the environmen
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -16,6 +17,8 @@ import msgspec
 from tocsin.errors import InvalidInput
 
 _PREFIX = "TOCSIN_"
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
+_AUDIT_LABELS_MAX = 4
 _OTHERS = "URL TOKEN CA LAUNCH SCHEDULE SCHEDULED_AT ATTEMPT TERM"
 """What clients go by, and what commands are told: a command may well start a service."""
 
@@ -103,6 +106,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     kill_grace: str = "10s"
     """How long a command has between SIGTERM and SIGKILL when it is timed out or cancelled."""
 
+    audit_labels: str = ""
+    """Labels of schedules by which the figures of the audit are broken out in the metrics, separated by commas:
+    ``team,tier``. Of each the first 50 values are counted on their own, the rest as ``other``."""
+
     log_format: str = "text"
     """How log lines look: ``text`` for people, ``json`` for machines."""
 
@@ -118,6 +125,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 value=self.rate_limit,
                 allowed="0 (none) or more",
             )
+        self.audit_label_keys()
         if not self.cluster and (self.cluster_secret or self.recover):
             given = "--cluster-secret" if self.cluster_secret else "--recover"
             raise InvalidInput(
@@ -132,6 +140,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(
                 "TLS needs a certificate and its key", field=missing, value="", allowed="both or none of them"
             )
+
+    def audit_label_keys(self) -> tuple[str, ...]:
+        """The labels that ``audit_labels`` names."""
+        keys = tuple(key.strip() for key in self.audit_labels.split(",") if key.strip())
+        spelt = {re.sub(r"[^A-Za-z0-9_]", "_", key) for key in keys}
+        if len(spelt) < len(keys) or len(keys) > _AUDIT_LABELS_MAX or not all(map(_LABEL.fullmatch, keys)):
+            raise InvalidInput(
+                f"{self.audit_labels!r} cannot be labels of the metrics",
+                field="audit_labels",
+                value=self.audit_labels,
+                allowed=f"up to {_AUDIT_LABELS_MAX} labels of schedules, separated by commas, that stay different "
+                "when all but letters, digits and _ becomes _",
+            )
+        return keys
 
     def is_loopback(self) -> bool:
         """Does the API listen where only this machine can reach it?"""

@@ -179,7 +179,7 @@ def _replica(
                 paths.data / "exec", _exec_settings(settings), permissions=permissions_of(settings)
             ),
             clock=clock,
-            metrics=Metrics(),
+            metrics=Metrics(settings.audit_label_keys()),
             retention=Retention.parse(settings.history_age, settings.history_each, settings.history_total),
             snapshot_interval_s=parse_duration(settings.snapshot_interval, field="snapshot_interval"),
             backups=_backups(settings, owner),

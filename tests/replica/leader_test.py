@@ -151,31 +151,25 @@ def a_state_found_damaged_in_use_is_rebuilt_at_the_next_start(tmp_path: Path) ->
             await replica.propose(_put(f"s{number}"))
 
     _run(tmp_path, fill)
-    state = tmp_path / "state.db"
-    db = sqlite3.connect(state)
-    (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'due'").fetchone()
-    (size,) = db.execute("PRAGMA page_size").fetchone()
-    db.close()
-    raw = bytearray(state.read_bytes())
-    raw[(page - 1) * size : page * size] = b"\xff" * size
-    state.write_bytes(raw)
 
-    async def meet_damage() -> BaseException | None:
-        replica = compose(Settings(data=tmp_path, name="one")).replica
-        try:
-            await replica.start()
-        except sqlite3.DatabaseError as damaged:
-            return damaged
+    async def meet_damage(replica: Replica) -> BaseException | None:
+        db = replica._store.db
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'due'").fetchone()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with (tmp_path / "state.db").open("r+b") as file:
+            file.seek((page - 1) * 4096)
+            file.write(b"\xff" * 4096)
+        proposing = asyncio.create_task(replica.propose(_put("one-more")))
         error = await asyncio.wait_for(replica.failed(), 10)
-        await replica.stop()
+        proposing.cancel()
         return error
 
-    assert isinstance(asyncio.run(meet_damage()), sqlite3.DatabaseError)
+    assert isinstance(_run(tmp_path, meet_damage), sqlite3.DatabaseError)
 
     async def count(replica: Replica) -> int:
         return len((await replica.read(views.schedules, limit=1000)).items)
 
-    assert _run(tmp_path, count) == 300
+    assert _run(tmp_path, count) in (300, 301)  # the last one may have reached the journal
 
 
 def a_snapshot_is_not_made_of_a_damaged_state(tmp_path: Path) -> None:

@@ -165,7 +165,8 @@ def without_state_and_snapshots_a_trimmed_journal_is_refused(tmp_path: Path) -> 
 def a_state_of_another_journal_is_refused(tmp_path: Path) -> None:
     _with_replica(tmp_path / "a", _fill)
     _with_replica(tmp_path / "b", _fill)
-    shutil.copy(tmp_path / "b" / "state.db", tmp_path / "a" / "state.db")
+    for name in ("state.db", "state.db.seal"):
+        shutil.copy(tmp_path / "b" / name, tmp_path / "a" / name)
     with pytest.raises(WrongIncarnation, match="belongs to journal"):
         _with_replica(tmp_path / "a", _ids)
 

@@ -17,6 +17,7 @@ from tocsin.api.door.measured import Measured
 from tocsin.api.door.methods import Methods
 from tocsin.api.resources import (
     afterwards,
+    audit,
     backup,
     bulk,
     cluster,
@@ -49,6 +50,7 @@ def build_app(
             *events.HANDLERS,
             *preview.HANDLERS,
             *afterwards.HANDLERS,
+            *audit.HANDLERS,
             *bulk.HANDLERS,
             *transfer.HANDLERS,
             *tokens.HANDLERS,

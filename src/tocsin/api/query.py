@@ -159,7 +159,7 @@ def _unknown(name: str, known: list[str]) -> InvalidInput:
 # Cursors. What is in them is nobody's business, and only what was handed out is taken back.
 
 
-def cursor_of(kind: Literal["s", "l", "r"], position: str) -> str:
+def cursor_of(kind: Literal["s", "l", "r", "a"], position: str) -> str:
     """The position in a list, as a caller may hand it back; empty stays empty: the list has ended."""
     if not position:
         return ""
@@ -167,7 +167,7 @@ def cursor_of(kind: Literal["s", "l", "r"], position: str) -> str:
     return base64.urlsafe_b64encode(_checksum(content) + content).rstrip(b"=").decode()
 
 
-def position_of(kind: Literal["s", "l", "r"], cursor: str) -> str:
+def position_of(kind: Literal["s", "l", "r", "a"], cursor: str) -> str:
     """The position that a cursor stands for."""
     if not cursor:
         return ""
@@ -189,8 +189,12 @@ def position_of(kind: Literal["s", "l", "r"], cursor: str) -> str:
     return position
 
 
-def _could_be(kind: Literal["s", "l", "r"], position: str) -> bool:
+def _could_be(kind: Literal["s", "l", "r", "a"], position: str) -> bool:
     """Is it an id, or the number of a launch or record?"""
+    if kind == "a":  # of an audit: in the journal, or among the schedules
+        if re.fullmatch(r"![0-9]{1,18}|=", position):
+            return True
+        kind, position = "s", position.removeprefix("=")
     if kind != "s":
         return re.fullmatch(r"[0-9]{1,18}", position) is not None
     try:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -68,6 +69,14 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
         return self.snapshot.time_ms, self.snapshot.seq
 
 
+class _Written(BackupManifest, frozen=True, kw_only=True):
+    """As it lies there, with a checksum of all the rest: one digit that has become another makes it no backup, instead
+    of one of another time."""
+
+    check: str = ""
+    """Empty: it was written by a version that did not know of it."""
+
+
 def signed(backup: BackupManifest, owner: Owner) -> BackupManifest:
     """In the name of its owner, and of those who belong to it now."""
     complete = msgspec.structs.replace(backup, members=tuple(owner.members()))
@@ -120,20 +129,31 @@ def seq_of(name: str) -> int | None:
 
 
 def encode(manifest: BackupManifest) -> bytes:
-    return msgspec.json.encode(manifest)
+    return msgspec.json.encode(_Written(**_fields(manifest), check=_checksum(manifest)))
 
 
 def decode(raw: bytes, incarnation: str, seq: int) -> BackupManifest | None:
     """None if it is not one, or not the one of this place: what it says is used to find and to remove files."""
     try:
-        found = msgspec.json.decode(raw, type=BackupManifest)
-    except (msgspec.MsgspecError, UnicodeError):
+        written = msgspec.json.decode(raw, type=_Written)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    found = BackupManifest(**_fields(written))
+    if written.check and written.check != _checksum(found):
         return None
     if found.format != FORMAT or (found.incarnation, found.seq) != (incarnation, seq):
         return None
     if not 0 <= found.time_ms <= _TIME_MS_MAX or not _are_sizes(found.snapshot.size, found.stored_size):
         return None
     return found if found.file.endswith(".db.zst") and seq_of(found.file) == seq else None
+
+
+def _fields(manifest: BackupManifest) -> dict[str, Any]:
+    return {name: getattr(manifest, name) for name in BackupManifest.__struct_fields__}
+
+
+def _checksum(manifest: BackupManifest) -> str:
+    return hashlib.sha256(msgspec.json.encode(list(_fields(manifest).values()))).hexdigest()
 
 
 def _are_sizes(*sizes: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -97,15 +98,26 @@ class Patience:
         return running.outcome()
 
 
+class _Daemons(Executor):
+    """A thread for each piece of work, for which a process that ends does not wait."""
+
+    def submit(self, work: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
+        future: Future[_T] = Future()
+        future.set_running_or_notify_cancel()  # it runs whether or not anybody waits
+
+        def run() -> None:
+            try:
+                future.set_result(work(*args, **kwargs))
+            except BaseException as wrong:  # noqa: BLE001  # why: it is raised again, where it is waited for
+                future.set_exception(wrong)
+
+        threading.Thread(target=run, name="backups", daemon=True).start()
+        return future
+
+
+_DAEMONS = _Daemons()
+
+
 async def in_thread(work: Callable[[], _T]) -> _T:
     """Like ``asyncio.to_thread``, but a process that ends does not wait for it."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-    def tell() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(ended.set)
-
-    running = _Work(work, tell)
-    running.start("backups")
-    await ended.wait()
-    return running.outcome()
+    return await asyncio.get_running_loop().run_in_executor(_DAEMONS, work)

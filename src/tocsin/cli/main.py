@@ -11,7 +11,7 @@ from tocsin.cli import backup, cluster, completion, reckon, serve, tokens
 from tocsin.cli.command import Command, Json, print_json
 from tocsin.cli.define import add, commands
 from tocsin.cli.define.set import set_fields
-from tocsin.cli.look import events, history, launch, launches, output, schedules, versions, why
+from tocsin.cli.look import audit, events, history, launch, launches, output, schedules, versions, why
 from tocsin.cli.operate import backfill, bulk, resolve, single
 from tocsin.cli.transfer import export, import_crontab, import_schedules
 from tocsin.cli.usage import Program
@@ -107,6 +107,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "output": output.output,
         "cancel": single.cancel,
         "why": why.why,
+        "audit": audit.audit,
         "backfill": backfill.backfill,
         "resolve": resolve.resolve,
     },

@@ -102,6 +102,9 @@ def serve(
     kill_grace: Annotated[
         str | None, _option("kill_grace", "Time between SIGTERM and SIGKILL of a command.", "10s")
     ] = None,
+    audit_labels: Annotated[
+        str | None, _option("audit_labels", "Labels to break the audit's metrics out by: team,tier.", "none")
+    ] = None,
     log_format: Annotated[
         str | None, _option("log_format", "Log lines: text for people, json for machines.", "text")
     ] = None,

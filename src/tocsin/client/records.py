@@ -7,6 +7,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from tocsin.client.asking import PAGE, Asking, decoded, launch_path, schedule_path
+from tocsin.model.audit import AuditPage
 from tocsin.model.backup import BackupView
 from tocsin.model.history import BackfillView, RecordPage, RecordView, VersionList
 from tocsin.model.launch import LaunchView
@@ -38,6 +39,41 @@ class Records(Asking):
     ) -> RecordPage:
         given = (("schedule", schedule), ("actor", actor), ("cursor", cursor), ("limit", str(limit)))
         return await self._get("/v1/history", RecordPage, [(name, value) for name, value in given if value])
+
+    async def audit(
+        self, *, schedule: str | None = None, prefix: str = "", since: str = "", until: str = ""
+    ) -> AsyncIterator[AuditPage]:
+        """The pages of an audit, all of the same time: they add up to the whole."""
+        cursor = ""
+        while True:
+            page = await self.audit_page(
+                schedule=schedule, prefix=prefix, since=since, until=until, cursor=cursor
+            )
+            yield page
+            cursor, since, until = page.cursor, page.since.isoformat(), page.until.isoformat()
+            if not cursor:
+                return
+
+    async def audit_page(
+        self,
+        *,
+        schedule: str | None = None,
+        prefix: str = "",
+        since: str = "",
+        until: str = "",
+        limit: int = PAGE,
+        cursor: str = "",
+    ) -> AuditPage:
+        """A part of it: of the journal first, then of the schedules."""
+        given = (
+            ("schedule", schedule),
+            ("prefix", prefix),
+            ("since", since),
+            ("until", until),
+            ("limit", str(limit)),
+            ("cursor", cursor),
+        )
+        return await self._get("/v1/audit", AuditPage, [(name, value) for name, value in given if value])
 
     async def versions(self, id: str) -> VersionList:
         """Every version that is kept, also of a schedule that was deleted."""

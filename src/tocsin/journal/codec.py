@@ -11,6 +11,7 @@ from tocsin.errors import StateDamaged
 from tocsin.model.entry import Entry
 
 ENTRY_BYTES_MAX = 1 << 20
+_BODY_BYTES_MAX = 64 * ENTRY_BYTES_MAX
 _COMPRESS_FROM_BYTES = 4096
 _PLAIN, _COMPRESSED = 1, 2
 _encoder = msgspec.msgpack.Encoder()
@@ -32,11 +33,19 @@ def decode(raw: bytes, seq: int) -> Entry:
         raise StateDamaged(f"journal entry {seq} is damaged: its checksum does not match")
     try:
         if raw[0] == _COMPRESSED:
-            body = zstandard.ZstdDecompressor().decompress(body, max_output_size=64 * ENTRY_BYTES_MAX)
+            body = _decompressed(body, seq)
         elif raw[0] != _PLAIN:
             raise StateDamaged(f"journal entry {seq} has the unknown form {raw[0]}")
         return _decoder.decode(body)
-    except (zstandard.ZstdError, msgspec.MsgspecError) as wrong:
+    except (zstandard.ZstdError, msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError) as wrong:
         raise StateDamaged(
             f"journal entry {seq} cannot be read: {wrong}", hint="was it written by a newer version?"
         ) from wrong
+
+
+def _decompressed(body: bytes, seq: int) -> bytes:
+    """What a frame says about its size is not taken on trust: memory is set aside for it at once."""
+    size = zstandard.frame_content_size(body)
+    if not 0 <= size <= _BODY_BYTES_MAX:
+        raise StateDamaged(f"journal entry {seq} cannot be read: it would have {size} bytes")
+    return zstandard.ZstdDecompressor().decompress(body)

@@ -6,21 +6,47 @@ Calls run on one thread of their own, so that waiting for the disk holds nothing
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, Unknown
+from tocsin.errors import (
+    Conflict,
+    Gap,
+    JournalFull,
+    JournalUnavailable,
+    StateDamaged,
+    Unknown,
+)
 from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _POLL_S = 0.25
 _PAGE = 256
+_TABLES = {
+    "entry": "CREATE TABLE entry (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, raw BLOB NOT NULL)",
+    "birth": "CREATE TABLE birth (incarnation TEXT NOT NULL, trimmed INTEGER NOT NULL,"
+    " after INTEGER NOT NULL, origin TEXT NOT NULL)",
+}
 _FULL = (sqlite3.SQLITE_FULL,)
+_SIGNS_OF_DAMAGE = (
+    0,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_MISMATCH,
+)
+"""When nothing but reading was asked for."""
+_LOOKED_OVER_BYTES_MAX = 256 << 20
+"""Which takes a second or so."""
+_RESTORE = "the file is damaged: restore a backup of it, or begin anew from a backup with 'tocsin restore'"
 
 
 class SqliteJournal:
@@ -71,8 +97,13 @@ class SqliteJournal:
         self._thread.shutdown(wait=True)
 
     async def _call(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, lambda: work(*args, **kwargs))
+        def translated() -> _T:
+            try:
+                return work(*args, **kwargs)
+            except (sqlite3.Error, UnicodeDecodeError) as wrong:
+                raise _unreadable(self._path, wrong) from wrong
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, translated)
 
     async def _wait_for_more(self) -> None:
         """Appends of this process wake us; those of another process are found by looking."""
@@ -86,30 +117,42 @@ class SqliteJournal:
     def _open(self) -> bool:
         """True: it is there already."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.touch(
-            mode=0o600
-        )  # payloads are nobody else's business; SQLite's other files follow this one
-        try:
-            db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = FULL")
-            db.execute(
-                "CREATE TABLE IF NOT EXISTS entry (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, raw BLOB NOT NULL)"
-            )
-            db.execute(
-                "CREATE TABLE IF NOT EXISTS birth (incarnation TEXT NOT NULL, trimmed INTEGER NOT NULL,"
-                " after INTEGER NOT NULL, origin TEXT NOT NULL)"
-            )
-        except sqlite3.Error as wrong:
-            raise _translated(wrong, f"the journal {self._path} cannot be opened") from wrong
-        self._db = db
+        # Payloads are nobody else's business; SQLite's other files follow this one.
+        self._path.touch(mode=0o600)
+        db = self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        self._look_over()
         return self._is_born()
 
+    def _look_over(self) -> None:
+        """Before anything is written. Entries have checksums; that none is missing is to be seen in the shape of the
+        file, and nowhere else."""
+        with _transaction(self._db):
+            found = dict(self._db.execute("SELECT name, sql FROM sqlite_master").fetchall())
+            if not found:
+                for table in _TABLES.values():
+                    self._db.execute(table)
+            elif found != _TABLES:
+                raise _damaged(self._path, "its tables are not those of a journal")
+        if self._path.stat().st_size > _LOOKED_OVER_BYTES_MAX:
+            return
+        (wrong,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        if wrong != "ok":
+            raise _damaged(self._path, " ".join(wrong.split()))
+
     def _is_born(self) -> bool:
-        found = self._db.execute("SELECT incarnation, after, origin FROM birth").fetchone()
-        if found is not None:
-            self._birth = Birth(*found)
-        return found is not None
+        found = self._db.execute("SELECT incarnation, after, origin, trimmed FROM birth").fetchall()
+        (first,) = self._db.execute("SELECT min(seq) FROM entry").fetchone()
+        if not found and first is None:
+            return False
+        if len(found) != 1 or [type(each) for each in found[0]] != [str, int, str, int]:
+            raise _damaged(self._path, "its birth is not recorded")
+        *birth, trimmed = found[0]
+        if first is not None and first != trimmed + 1:
+            raise _damaged(self._path, f"it begins at {first}, and was trimmed up to {trimmed}")
+        self._birth = Birth(*birth)
+        return True
 
     def _create(self, origin: Origin) -> None:
         row = (uuid.uuid4().hex, origin.after, origin.after, origin.incarnation)
@@ -138,26 +181,20 @@ class SqliteJournal:
         found = self._db.execute(
             "SELECT seq, id, raw FROM entry WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE)
         )
-        return [Record(*row) for row in found]
+        return [_record(*row) for row in found]
 
     def _get(self, seq: int) -> Record | None:
-        try:
-            found = self._db.execute("SELECT seq, id, raw FROM entry WHERE seq = ?", (seq,)).fetchone()
-        except sqlite3.Error as wrong:
-            raise _translated(wrong, "the journal cannot be read") from wrong
-        return None if found is None else Record(*found)
+        found = self._db.execute("SELECT seq, id, raw FROM entry WHERE seq = ?", (seq,)).fetchone()
+        return None if found is None else _record(*found)
 
     def _trim(self, upto: int) -> None:
         """In one transaction with the mark, so that an empty journal still knows where it stands."""
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            upto = min(upto, self._last())
-            self._db.execute("DELETE FROM entry WHERE seq <= ?", (upto,))
-            self._db.execute("UPDATE birth SET trimmed = max(trimmed, ?)", (upto,))
-            self._db.execute("COMMIT")
+            with _transaction(self._db):
+                upto = min(upto, self._last())
+                self._db.execute("DELETE FROM entry WHERE seq <= ?", (upto,))
+                self._db.execute("UPDATE birth SET trimmed = max(trimmed, ?)", (upto,))
         except sqlite3.Error as wrong:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
             raise _translated(wrong, "the journal could not be trimmed") from wrong
 
     def _bounds(self) -> Bounds:
@@ -171,13 +208,49 @@ class SqliteJournal:
         return int(found[0])
 
 
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing of it."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _record(seq: int, id: object, raw: object) -> Record:
+    if not isinstance(id, bytes) or not isinstance(raw, bytes):
+        raise StateDamaged(f"journal entry {seq} is damaged: it is not made of bytes")
+    return Record(seq, id, raw)
+
+
+def _damaged(path: Path, what: str) -> StateDamaged:
+    return StateDamaged(f"the journal {path} is damaged: {what}", hint=_RESTORE)
+
+
+def _unreadable(path: Path, wrong: Exception) -> Exception:
+    """Nothing was to be written, so there is nothing to be uncertain about: it cannot be reached, or it is damaged."""
+    if _code(wrong) in _SIGNS_OF_DAMAGE:
+        return _damaged(path, str(wrong))
+    return JournalUnavailable(f"the journal {path} cannot be read: {wrong}")
+
+
+def _code(wrong: Exception) -> int:
+    """0: it was Python that could not make sense of what it got."""
+    code: int = getattr(wrong, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
 def _translated(wrong: sqlite3.Error, what: str) -> Exception:
     """SQLite's complaint as one of ours. What is not certain to have failed is unknown."""
-    code = getattr(wrong, "sqlite_errorcode", 0) & 0xFF
+    code = _code(wrong)
     if code in _FULL:
         return JournalFull(f"{what}: no room on the disk", hint="free some: it goes on by itself")
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY):
         return JournalUnavailable(f"{what}: {wrong}")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return JournalUnavailable(f"{what}: {wrong}", hint="the file is damaged: restore it from a backup")
+        return JournalUnavailable(f"{what}: {wrong}", hint=_RESTORE)
     return Unknown(f"{what}: {wrong}")

@@ -25,6 +25,7 @@ from prometheus_client import (
 from tocsin import __version__
 from tocsin.model.launch import CLOSED_FROM, LaunchState
 from tocsin.model.target import KINDS
+from tocsin.observe.audit import AuditMetrics
 from tocsin.observe.histogram import LatenessHistogram
 
 _LATENESS_MS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
@@ -43,6 +44,7 @@ _ROUTE_OF = {
     "whoami": "tokens",
     "backup": "backup",
     "cluster": "cluster",
+    "audit": "audit",
 }
 """The word behind ``/v1/``, and the kind of address that it makes."""
 _PROBES = ("healthz", "readyz", "metrics")
@@ -71,7 +73,7 @@ def route_of(path: str) -> str:
 class Metrics:
     """Everything that is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, audit_labels: Sequence[str] = ()) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         Info("tocsin_build", "What runs here", registry=self.registry).info(
@@ -83,6 +85,7 @@ class Metrics:
         self._about_the_others()
         self._about_requests()
         self._about_the_moment()
+        self.audit = AuditMetrics(self.registry, audit_labels)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

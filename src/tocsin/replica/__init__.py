@@ -38,6 +38,11 @@ The state
 ``housekeeper``  targets let go of what is older than history
 ``nagging``      what stays wrong is said now and then, not every second
 
+Looking at itself
+``auditor``      beside the leader: what was to happen is reckoned anew, and held against what is recorded
+``audits``       portions of that work, also for who asks for it
+``silence``      is something due, and nobody decides anything?
+
 Authoritative is the journal, then the state that was applied from it. What the launcher holds in memory is only
 what it is doing right now: when the process dies it is concluded anew from the state.
 

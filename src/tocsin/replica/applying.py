@@ -18,6 +18,7 @@ from tocsin.replica.notices import Applied
 from tocsin.state.apply import apply
 from tocsin.state.store import Store
 
+OnApplied = Callable[[int, Store], None]
 DIGESTS_KEPT = 64
 DIGEST_EVERY = 32
 """Not after every entry: a digest covers all that came before."""
@@ -34,15 +35,23 @@ class Landed(NamedTuple):
 class Applier:
     """The only one that changes the state."""
 
-    def __init__(self, store: Store, on_checkpoint: Callable[[sqlite3.Connection], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        on_checkpoint: Callable[[sqlite3.Connection], None],
+        on_applied: OnApplied | None = None,
+    ) -> None:
         self._store = store
         self._on_checkpoint = on_checkpoint
+        self._on_applied = on_applied
         self.applied = Applied(store.meta.seq)
         self.digests: OrderedDict[int, str] = OrderedDict()
 
     def apply(self, landed: Landed) -> list[object]:
         """One result a change."""
         results = apply(self._store, landed.seq, landed.entry, landed.raw)
+        if self._on_applied is not None:
+            self._on_applied(landed.seq, self._store)
         if landed.seq % DIGEST_EVERY == 0:
             self.digests[landed.seq] = self._store.meta.digest.hex()
             while len(self.digests) > DIGESTS_KEPT:

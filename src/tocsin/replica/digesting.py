@@ -12,9 +12,22 @@ import os
 import sqlite3
 import sys
 from pathlib import Path
+from typing import Protocol
 
 from tocsin.state import schema
 from tocsin.state.digest import full_digest
+
+
+class Digests(Protocol):
+    """Who computes it."""
+
+    async def of(self, path: Path) -> str:
+        """Empty: it was broken off, or the file cannot be read."""
+        ...
+
+    def stop(self) -> None:
+        """Nobody waits for it any more."""
+        ...
 
 
 class Digesting:
@@ -24,7 +37,6 @@ class Digesting:
         self._process: asyncio.subprocess.Process | None = None
 
     async def of(self, path: Path) -> str:
-        """Empty: it was broken off, or the file cannot be read."""
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", __name__, str(path), stdout=asyncio.subprocess.PIPE
         )

@@ -20,7 +20,7 @@ from tocsin.journal.contract import Journal, Record
 from tocsin.replica.applying import Applier, Landed
 from tocsin.replica.nagging import Nag
 from tocsin.replica.office import Office
-from tocsin.state.store import Store
+from tocsin.state.store import Store, is_damage
 
 log = structlog.get_logger()
 AHEAD = 256
@@ -130,6 +130,8 @@ class Follower:
                 self.problem = ""
                 return
             except sqlite3.OperationalError as wrong:
+                if is_damage(wrong):
+                    raise
                 self.problem = f"entry {landed[0].seq} cannot be applied yet: {wrong}"
                 log.error("cannot apply", seq=landed[0].seq, reason=str(wrong))
                 await self._clock.wait(self._stop, 1.0)

@@ -55,6 +55,12 @@ def lane_of_target(kind: str, spec: TargetSpec) -> str:
     return lane_of(kind, spec.url if isinstance(spec, HttpTarget) else "")
 
 
+def lane_of_spec(spec: bytes) -> str:
+    """Of a schedule as it is kept."""
+    where = _peek(spec).target
+    return lane_of(where.kind, where.url)
+
+
 def patience_s(order: Order) -> float | None:
     """How long an order may wait until its call is made: as long as the call itself may take. It is not taken off
     the call's own time, because a call that is cut short is doubt, and one that was never made is not."""

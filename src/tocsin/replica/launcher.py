@@ -68,7 +68,8 @@ class Launcher:
         self._doubts: dict[_Key, Outcome] = {}
         """Calls that were made and whose end nobody knows, after that was written down."""
         self._flying: dict[int, Flight] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """In the order in which they began."""
         self._slots = {kind: Slots(CALLS_AT_ONCE, shared=kind in SHARED) for kind in targets}
         self._tickets: dict[int, asyncio.Future[bool]] = {}
         """Flights that wait for a slot."""
@@ -234,11 +235,11 @@ class Launcher:
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             # A target never raises for what can go wrong with a call, so this is a defect: say so, loudly.
             log.error("a target broke its contract", exc_info=task.exception())

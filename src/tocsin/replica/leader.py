@@ -90,7 +90,7 @@ class Leader:
         self._clock_off_ms = 0
         """By how much this machine's clock is known to be wrong: only what is written last knows of it."""
         self._vigil = Vigil(around.clock, around.office, around.checkpoint_s, around.checkpoint_seen_s)
-        self._told: set[asyncio.Task[None]] = set()
+        self._told: dict[asyncio.Task[None], None] = {}
         self._former_terms = former_terms
         self.term = term
         self.ready = asyncio.Event()
@@ -303,8 +303,8 @@ class Leader:
         self._launcher.cancel(lid, reason)
         if self._elsewhere.host_of(lid) is not None:
             telling = asyncio.create_task(self._tell_to_cancel(lid, reason), name="cancel")
-            self._told.add(telling)
-            telling.add_done_callback(self._told.discard)
+            self._told[telling] = None
+            telling.add_done_callback(lambda done: self._told.pop(done, None))
 
     async def _tell_to_cancel(self, lid: int, reason: str) -> None:
         """The replica where it runs, until it has heard or the launch is over."""

@@ -139,7 +139,8 @@ class DataLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            found = os.pread(descriptor, 32, 0).strip()
+            holder = found.decode() if found.isdigit() else ""
             os.close(descriptor)
             raise OfficeTaken(
                 f"another Tocsin (process {holder or 'unknown'}) is using {self._path.parent}",

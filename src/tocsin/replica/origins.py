@@ -11,7 +11,7 @@ import structlog
 
 from tocsin.backup.patience import in_thread
 from tocsin.backup.store import Backups
-from tocsin.errors import ClusterError, NotFound, StateDamaged, TocsinError
+from tocsin.errors import ClusterError, NotFound, SnapshotDamaged, StateDamaged, TocsinError
 from tocsin.journal.contract import Birth, Bounds, Origin
 from tocsin.replica.parts import Setup
 from tocsin.state import snapshot
@@ -43,7 +43,13 @@ class Origins:
                 f"{folder} holds a backup that was not restored to its end",
                 hint="restore it once more, or remove that folder to begin with nothing",
             )
-        await asyncio.to_thread(snapshot.verify, folder, found[0])
+        try:
+            await asyncio.to_thread(snapshot.verify, folder, found[0])
+        except SnapshotDamaged as damaged:
+            raise StateDamaged(
+                f"the backup that was restored here is damaged: {damaged.message}",
+                hint=f"restore it once more, or remove {folder} to begin with nothing",
+            ) from None
         await asyncio.to_thread(shutil.copytree, folder, self._paths.snapshots, dirs_exist_ok=True)
         self._restored = found[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,14 +18,18 @@ from tocsin.errors import Gap, Unreachable
 from tocsin.journal.contract import Journal
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.observe.metrics import Metrics
+from tocsin.replica import auditor, silence
 from tocsin.replica.afterlife import Afterlife
-from tocsin.replica.applying import Applier
+from tocsin.replica.applying import Applier, OnApplied
+from tocsin.replica.auditor import Auditor, Reading
 from tocsin.replica.backuper import Backuper
 from tocsin.replica.career import Career
+from tocsin.replica.digesting import Digesting, Digests
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.follower import Follower
 from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.housekeeper import Housekeeper
+from tocsin.replica.lanes import Room
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.leader import Leader
 from tocsin.replica.objection import Objection, nobody_was_asked
@@ -33,6 +38,7 @@ from tocsin.replica.peers import Fate, Peers
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.recovery import remedy_of_divergence
 from tocsin.replica.rounds import Rounds
+from tocsin.replica.silence import Silence
 from tocsin.replica.snapshotter import Snapshotter
 from tocsin.replica.surroundings import Losses, NoLosses, Surroundings
 from tocsin.replica.terms import OwnTerms
@@ -88,6 +94,11 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     backups: Backups | None = None
     objection: Objection = nobody_was_asked
     losses: Losses = NoLosses()
+    digests: Callable[[], Digests] = Digesting
+    new_id: Callable[[], bytes] = lambda: os.urandom(16)
+    """Of an entry: unlike any other."""
+    on_applied: OnApplied | None = None
+    """Told of every entry that was applied."""
 
 
 class _Running(Protocol):
@@ -105,15 +116,16 @@ class Parts:
         store: Store,
         on_state: Callable[..., Awaitable[Any]],
         status: Callable[[], PeerStatus],
+        reading: Reading,
     ) -> None:
         self._setup = setup
         self._store = store
         self._on_state = on_state
         clock, metrics, paths = setup.clock, setup.metrics, setup.paths
         self.snapshotter = Snapshotter(
-            paths.snapshots, setup.journal.birth, clock, metrics, self._on_snapshot
+            paths.snapshots, setup.journal.birth, clock, metrics, self._on_snapshot, setup.digests()
         )
-        self.applier = Applier(store, self.snapshotter.pin)
+        self.applier = Applier(store, self.snapshotter.pin, setup.on_applied)
         self.own_terms = OwnTerms(paths.terms)
         self.afterlife = Afterlife(setup.targets, clock, self.own_terms)
         self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
@@ -129,6 +141,16 @@ class Parts:
         self.launcher: Launcher | None = None
         """Of the newest term."""
         self.proposer: Proposer | None = None
+        self.silence = Silence(
+            reading, clock, silence.Around(lambda: store.meta, self._room, lambda: self.problem)
+        )
+        self.auditor = Auditor(
+            reading,
+            clock,
+            metrics,
+            setup.retention,
+            auditor.Around(lambda: store.meta, lambda: self.has_authority),
+        )
 
     def run(self) -> list[asyncio.Task[None]]:
         """Start everything. The first one is the career."""
@@ -140,7 +162,14 @@ class Parts:
 
     def _running(self) -> list[_Running]:
         always: list[_Running] = [self.career, self.snapshotter, self.housekeeper, self.rounds]
+        always += [self.silence, self.auditor]
         return always if self.backuper is None else [*always, self.backuper]
+
+    def _room(self) -> Room | None:
+        """How much may be started here; None: another one leads."""
+        if self.career.any_leader is None or self.launcher is None:
+            return None
+        return self.launcher.room()
 
     @property
     def problem(self) -> str:
@@ -232,7 +261,7 @@ class Parts:
             setup.clock,
             setup.metrics,
             self._on_state,
-            asyncio.sleep,
+            setup.new_id,
         )
         return Leader(
             around,

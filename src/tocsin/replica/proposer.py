@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from tocsin.observe.metrics import Metrics
 from tocsin.replica.applying import Applier, Landed
 from tocsin.replica.nagging import Nag
 from tocsin.replica.office import Office
-from tocsin.state.store import Store
+from tocsin.state.store import Store, is_damage
 
 log = structlog.get_logger()
 
@@ -40,7 +40,7 @@ class Proposer:
         clock: Clock,
         metrics: Metrics,
         on_state: Callable[..., Awaitable[Any]],
-        pause: Callable[[float], Awaitable[None]],
+        new_id: Callable[[], bytes],
     ) -> None:
         self._journal = journal
         self._store = store
@@ -49,7 +49,7 @@ class Proposer:
         self._clock = clock
         self._metrics = metrics
         self._on_state = on_state
-        self._pause = pause
+        self._new_id = new_id
         self._nag = Nag(clock)
         self.sent_s = 0.0
         """When the last entry was sent."""
@@ -61,7 +61,7 @@ class Proposer:
     async def commit(self, changes: Sequence[Change], term: int, now_ms: int) -> list[object]:
         """Append and apply. Raises JournalFull or JournalUnavailable when it is certain that nothing landed, and
         Deposed when somebody else has written in its place."""
-        entry = Entry(id=os.urandom(16), term=term, time_ms=now_ms, changes=list(changes))
+        entry = Entry(id=self._new_id(), term=term, time_ms=now_ms, changes=list(changes))
         raw = codec.encode(entry)
         seq = self._store.meta.seq
         self.sent_s = sent_s = self._clock.elapsed_s()
@@ -116,7 +116,7 @@ class Proposer:
                 if self.stopping:
                     raise Stopping(self.problem) from unknown
                 self._complain_of_silence()
-                await self._pause(0.2)
+                await asyncio.sleep(0.2)
 
     async def _apply(self, landed: Landed) -> list[object]:
         """The entry is the truth already. Where there is no room to apply it, there is no way but to wait."""
@@ -127,11 +127,13 @@ class Proposer:
                 self._applier.applied.notice(landed.seq)
                 return results
             except sqlite3.OperationalError as wrong:
+                if is_damage(wrong):
+                    raise
                 self.problem = f"entry {landed.seq} is in the journal but cannot be applied yet: {wrong}"
                 log.error("cannot apply", seq=landed.seq, reason=str(wrong))
                 if self.stopping:
                     raise Stopping(self.problem) from wrong
-                await self._pause(1.0)
+                await asyncio.sleep(1.0)
 
 
 def _deposed(after: int) -> Deposed:

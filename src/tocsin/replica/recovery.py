@@ -1,15 +1,14 @@
 """From whatever is on the disk to a state that belongs to the journal, and can be brought up to date with it.
 
-The state file is used if it can be read and belongs to the journal. Otherwise the newest snapshot that proves whole
-takes its place: one of this disk, one that a running replica lends, or the backup that the journal was born to go
-on from. With none of these an empty state will do if the journal goes back to its beginning. Then the journal
-brings the rest.
+The state file is used if it is what it was when it was closed (``state.seal``) and belongs to the journal. Otherwise
+the newest snapshot that proves whole takes its place: one of this disk, one that a running replica lends, or the
+backup that the journal was born to go on from. With none of these an empty state will do if the journal goes back to
+its beginning. Then the journal brings the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -26,8 +25,8 @@ from tocsin.errors import (
 )
 from tocsin.journal.contract import Birth, Bounds, Journal
 from tocsin.observe.metrics import Metrics
-from tocsin.state import snapshot
-from tocsin.state.store import Store, save_meta
+from tocsin.state import seal, snapshot
+from tocsin.state.store import Store, is_damage, save_meta
 
 log = structlog.get_logger()
 
@@ -63,8 +62,6 @@ class Recovery:
         check_not_diverged(self._state)
         bounds = await self._journal.bounds()
         birth = self._journal.birth
-        if self._may_go_back:
-            await asyncio.to_thread(_put_back, self._state, bounds)
         found = await asyncio.to_thread(self._local, birth, bounds)
         if found is None and bounds.first != 1:
             found = await self._fetched()
@@ -84,9 +81,12 @@ class Recovery:
 
     def _local(self, birth: Birth, bounds: Bounds) -> Store | None:
         """What this disk holds."""
-        store = _usable(birth, bounds, self._state)
+        store = _usable(birth, bounds, self._state, may_go_back=self._may_go_back)
         if store is not None:
             return store
+        for path in snapshot.unreadable(self._snapshots):
+            log.warning("snapshot passed over", reason=f"the manifest {path} is damaged")
+            self._metrics.snapshots_damaged.inc()
         for manifest in snapshot.manifests(self._snapshots):
             if not birth.fits(manifest.incarnation, manifest.seq) or not _continues(manifest.seq, bounds):
                 continue
@@ -123,11 +123,7 @@ class Recovery:
 def mark_damaged(state: Path, error: BaseException | None) -> None:
     """If the file was found damaged while it was in use, the next start is to rebuild it. One that differs from the
     others' is kept for whoever wants to find out why."""
-    is_corrupt = getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-    )
-    if is_corrupt or isinstance(error, SnapshotDamaged):
+    if is_damage(error) or isinstance(error, SnapshotDamaged):
         _mark(state).touch()
     if isinstance(error, Diverged):
         diverged_mark(state).write_text(error.message)
@@ -136,7 +132,11 @@ def mark_damaged(state: Path, error: BaseException | None) -> None:
 def check_not_diverged(state: Path) -> None:
     mark = diverged_mark(state)
     if mark.exists():
-        raise Diverged(mark.read_text(), hint=remedy_of_divergence(state))
+        reason = mark.read_text(errors="replace")
+        raise Diverged(
+            "".join(c if c.isprintable() else "?" for c in reason) or "this replica's state has diverged",
+            hint=remedy_of_divergence(state),
+        )
 
 
 def diverged_mark(state: Path) -> Path:
@@ -154,7 +154,7 @@ def _mark(state: Path) -> Path:
     return state.with_name(state.name + ".is-damaged")
 
 
-def _usable(birth: Birth, bounds: Bounds, state: Path) -> Store | None:
+def _usable(birth: Birth, bounds: Bounds, state: Path, *, may_go_back: bool) -> Store | None:
     if not state.exists():
         return None
     if _mark(state).exists():
@@ -162,9 +162,15 @@ def _usable(birth: Birth, bounds: Bounds, state: Path) -> Store | None:
         _set_aside(state)
         return None
     try:
-        store = Store(state)
+        store = _checked(state)
     except StateDamaged as damaged:
         log.warning("the state file is rebuilt", reason=str(damaged))
+        _set_aside(state)
+        return None
+    if may_go_back and store.meta.seq > bounds.last:
+        log.warning("the state is ahead of what is left of the journal and goes back", ends=bounds.last)
+        store.close()
+        _set_aside(state)
         return None
     try:
         return _belonging(store, birth, bounds)
@@ -174,16 +180,17 @@ def _usable(birth: Birth, bounds: Bounds, state: Path) -> Store | None:
         return None
 
 
-def _put_back(state: Path, bounds: Bounds) -> None:
-    """A state that has applied what the journal has lost is put aside: a snapshot takes its place."""
-    if not state.exists():
-        return
+def _checked(state: Path) -> Store:
+    """Open, if it is what it was when it was closed. Raises ``StateDamaged``."""
+    is_sealed = seal.check(state)
     store = Store(state)
-    ahead = store.meta.seq > bounds.last
-    store.close()
-    if ahead:
-        log.warning("the state is ahead of what is left of the journal and goes back", ends=bounds.last)
-        _set_aside(state)
+    try:
+        if not is_sealed and not seal.look_over(store):
+            log.info("the state file is too large to be looked over", bytes=state.stat().st_size)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def _belonging(store: Store, birth: Birth, bounds: Bounds) -> Store:
@@ -221,4 +228,5 @@ def _set_aside(state: Path) -> None:
         path = state.with_name(state.name + suffix)
         if path.exists():
             path.replace(path.with_name(path.name + ".damaged"))
+    seal.seal_of(state).unlink(missing_ok=True)
     _mark(state).unlink(missing_ok=True)

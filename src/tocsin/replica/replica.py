@@ -16,6 +16,7 @@ import structlog
 
 from tocsin import __version__
 from tocsin.backup.manifest import BackupManifest
+from tocsin.decide.retention import Retention
 from tocsin.errors import Gap, JournalUnavailable, NoLeader, Refused, Uncertain
 from tocsin.journal import codec
 from tocsin.model.cluster import Asked, PeerStatus
@@ -32,6 +33,7 @@ from tocsin.replica.parts import Parts, Setup
 from tocsin.replica.peers import Answered, Fate
 from tocsin.replica.recovery import Recovery, mark_damaged
 from tocsin.replica.snapshotter import Snapshotter
+from tocsin.state import seal
 from tocsin.state.snapshot import Manifest
 from tocsin.state.store import Meta
 from tocsin.targets.contract import Output
@@ -116,7 +118,7 @@ class Replica:
         )
         self._store = await self._patiently(recovery.store)
         await origins.tidy()
-        parts = Parts(setup, self._store, self._on_state, self.status)
+        parts = Parts(setup, self._store, self._on_state, self.status, self)
         await self._patiently(lambda: catch_up(setup.journal, parts.applier, self._store, self._on_state))
         setup.office.observed(self.clock.elapsed_s(), is_vacant=not self._store.meta.leader)
         await asyncio.to_thread(parts.own_terms.load)
@@ -172,8 +174,8 @@ class Replica:
         self._readers.shutdown(wait=True)
         for connection in self._connections:
             connection.close()
+        await self._on_state(seal.close, self._store)
         self._writer.shutdown(wait=True)
-        self._store.close()
         await self._leave_foundations()
 
     async def _leave_foundations(self) -> None:
@@ -350,6 +352,11 @@ class Replica:
     @property
     def is_leader(self) -> bool:
         return self.parts.career.leader is not None
+
+    @property
+    def retention(self) -> Retention:
+        """How much history is kept."""
+        return self._setup.retention
 
     @property
     def snapshotter(self) -> Snapshotter:

@@ -20,7 +20,7 @@ from tocsin.errors import NotFound
 from tocsin.journal.contract import Birth
 from tocsin.model.cluster import SnapshotMark
 from tocsin.observe.metrics import Metrics
-from tocsin.replica.digesting import Digesting
+from tocsin.replica.digesting import Digests
 from tocsin.state import snapshot
 
 log = structlog.get_logger()
@@ -39,6 +39,7 @@ class Snapshotter:
         clock: Clock,
         metrics: Metrics,
         on_snapshot: Callable[[snapshot.Manifest], None],
+        digests: Digests,
     ) -> None:
         self._folder = folder
         self._birth = birth
@@ -50,7 +51,7 @@ class Snapshotter:
         self._lock = threading.Lock()
         self._pinned: sqlite3.Connection | None = None
         self._loop = asyncio.get_running_loop()
-        self._digesting = Digesting()
+        self._digests = digests
         self._lent: dict[int, float] = {}
         self.held = self._own()[0]
         """The newest first."""
@@ -91,7 +92,7 @@ class Snapshotter:
 
     def stop(self) -> None:
         self._stopping = True
-        self._digesting.stop()
+        self._digests.stop()
         self._wanted.set()
 
     async def _take(self, reader: sqlite3.Connection) -> None:
@@ -99,7 +100,7 @@ class Snapshotter:
         try:
             made = await asyncio.to_thread(self._write, reader)
             path = snapshot.data_of(self._folder, made.seq)
-            made = msgspec.structs.replace(made, digest=await self._digesting.of(path))
+            made = msgspec.structs.replace(made, digest=await self._digests.of(path))
             await asyncio.to_thread(snapshot.write_manifest, self._folder, made)
             self.held = await asyncio.to_thread(self._pruned, self._lent_now())
         except (OSError, sqlite3.Error) as wrong:

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from pathlib import Path
+
+import structlog
 
 from tocsin.errors import JournalFull
 
+log = structlog.get_logger()
 KEPT = 10_000
 
 
 class OwnTerms:
-    """A line a term."""
+    """A line a term, with its checksum."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -28,11 +32,17 @@ class OwnTerms:
 
     def load(self) -> None:
         try:
-            lines = self._path.read_text().splitlines()
+            lines = [line for line in self._path.read_bytes().split(b"\n") if line]
         except FileNotFoundError:
             return
-        # A power cut may leave half a line, without its full stop: then that term had not begun.
-        self._terms = {int(line[:-1]) for line in lines[-KEPT:] if re.fullmatch(r"[0-9]+\.", line)}
+        found = [_read(line) for line in lines[-KEPT:]]
+        self._terms = {term for term in found if term is not None}
+        # A power cut may leave half a line, the last one: then that term had not begun. To have forgotten a term is
+        # safe, it only means doubt; to take one for ours that was another disk's is not.
+        if None in found[:-1]:
+            log.warning(
+                "terms are forgotten", reason=f"{self._path} is damaged", lines=found[:-1].count(None)
+            )
 
     def begin(self, term: int) -> None:
         """Durable when it returns. Raises JournalFull where there is no room for it: then the term cannot begin."""
@@ -41,10 +51,20 @@ class OwnTerms:
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
-                os.write(descriptor, f"\n{term}.\n".encode())
+                os.write(descriptor, b"\n%b\n" % _line(term))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as wrong:
             raise JournalFull(f"{self._path} cannot be written: {wrong.strerror}") from wrong
         self._terms.add(term)
+
+
+def _line(term: int) -> bytes:
+    number = b"%d" % term
+    return b"%b %08x" % (number, zlib.crc32(number))
+
+
+def _read(line: bytes) -> int | None:
+    found = re.fullmatch(rb"([0-9]{1,18}) [0-9a-f]{8}", line)
+    return int(found[1]) if found and line == _line(int(found[1])) else None

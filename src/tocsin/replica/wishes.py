@@ -39,7 +39,7 @@ class Wishes:
         self._wake = wake
         self._end: TocsinError = NoLeader("this replica does not lead", hint="try again in a moment")
         self._waiting: list[Wish] = []
-        self._unanswered: set[asyncio.Future[Any]] = set()
+        self._unanswered: dict[asyncio.Future[Any], None] = {}
         self._closed = False
 
     def __bool__(self) -> bool:
@@ -50,8 +50,8 @@ class Wishes:
         if self._closed:
             raise self._end
         answer = asyncio.get_running_loop().create_future()
-        self._unanswered.add(answer)
-        answer.add_done_callback(self._unanswered.discard)
+        self._unanswered[answer] = None
+        answer.add_done_callback(lambda done: self._unanswered.pop(done, None))
         wish = Wish(command, answer, _weight(command))
         self._waiting.append(wish)
         self._wake()

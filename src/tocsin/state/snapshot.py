@@ -21,6 +21,14 @@ from tocsin.state import schema
 from tocsin.state.store import load_meta
 
 
+class _Written(msgspec.Struct, frozen=True):
+    """A manifest as it lies on the disk, with a checksum of its own: one digit that changes in it could have the
+    journal trimmed behind a snapshot that nobody has."""
+
+    manifest: msgspec.Raw
+    sha256: str
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """What a snapshot claims to be."""
 
@@ -77,33 +85,74 @@ def manifests(folder: Path) -> list[Manifest]:
     """All that claim to be snapshots, the newest first."""
     found = []
     for path in folder.glob("state-*.json"):
-        try:
-            found.append(msgspec.json.decode(path.read_bytes(), type=Manifest))
-        except (msgspec.MsgspecError, OSError):
-            continue  # a half-written manifest is no snapshot
+        with contextlib.suppress(OSError):
+            manifest = _read_manifest(path)
+            if manifest is not None and path == _manifest(folder, manifest.seq):
+                found.append(manifest)
     return sorted(found, key=lambda manifest: manifest.seq, reverse=True)
+
+
+def unreadable(folder: Path) -> list[Path]:
+    """Manifests that are damaged: what they belonged to counts for nothing."""
+    whole = {_manifest(folder, manifest.seq) for manifest in manifests(folder)}
+    return sorted(set(folder.glob("state-*.json")) - whole)
+
+
+def _read_manifest(path: Path) -> Manifest | None:
+    """None: it is half-written, or damaged."""
+    try:
+        written = msgspec.json.decode(path.read_bytes(), type=_Written)
+        found = msgspec.json.decode(written.manifest, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return found if hashlib.sha256(written.manifest).hexdigest() == written.sha256 else None
 
 
 def verify(folder: Path, manifest: Manifest) -> Path:
     """The snapshot's file, if it is what its manifest says."""
-    path = data_of(folder, manifest.seq)
-    if not path.is_file() or path.stat().st_size != manifest.size or _checksum(path) != manifest.sha256:
-        raise SnapshotDamaged(
-            f"the snapshot {path} is not what its manifest says",
-            hint="it is passed over; an older one is tried",
-        )
+    path = _of_its_size(folder, manifest)
+    _check_sum(_checksum(path), path, manifest)
     return path
 
 
+def is_whole(path: Path, manifest: Manifest) -> bool:
+    """Are these the bytes that the manifest speaks of?"""
+    return path.stat().st_size == manifest.size and _checksum(path) == manifest.sha256
+
+
+def _of_its_size(folder: Path, manifest: Manifest) -> Path:
+    path = data_of(folder, manifest.seq)
+    if not path.is_file():
+        raise _damaged(path, "it is not there")
+    size = path.stat().st_size
+    if size != manifest.size:
+        raise _damaged(path, f"it has {size} bytes, not {manifest.size}")
+    return path
+
+
+def _check_sum(found: str, path: Path, manifest: Manifest) -> None:
+    if found != manifest.sha256:
+        raise _damaged(path, f"its checksum is {found}, not {manifest.sha256}")
+
+
+def _damaged(path: Path, what: str) -> SnapshotDamaged:
+    return SnapshotDamaged(
+        f"the snapshot {path} is not what its manifest says: {what}",
+        hint="it is passed over; an older one is tried",
+    )
+
+
 def restore(folder: Path, manifest: Manifest, state: Path) -> None:
-    """Put a snapshot in the place of the state file, if it is a state and nothing else."""
-    source = verify(folder, manifest)
+    """Put a snapshot in the place of the state file, if it is a state and nothing else. It is the copy that is checked:
+    what was read well once may be read badly the next time."""
+    source = _of_its_size(folder, manifest)
     partial = state.with_suffix(".restoring")
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600)
-    shutil.copyfile(source, partial)
-    _sync(partial)
     try:
+        shutil.copyfile(source, partial)
+        _sync(partial)
+        _check_sum(_checksum(partial), source, manifest)
         _check_plain(partial)
     except BaseException:
         _remove(partial)
@@ -120,7 +169,7 @@ def _check_plain(path: Path) -> None:
         ) as found:
             schema.distrust(found)
             schema.check(found, path)
-    except (sqlite3.DatabaseError, StateDamaged) as wrong:
+    except (sqlite3.DatabaseError, UnicodeDecodeError, StateDamaged) as wrong:
         raise SnapshotDamaged(str(wrong), hint="it is passed over; an older one is tried") from None
 
 
@@ -141,7 +190,8 @@ def admit(folder: Path, partial: Path, manifest: Manifest) -> None:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     partial = folder / "partial.json"
-    partial.write_bytes(msgspec.json.encode(manifest))
+    raw = msgspec.json.encode(manifest)
+    partial.write_bytes(msgspec.json.encode(_Written(msgspec.Raw(raw), hashlib.sha256(raw).hexdigest())))
     _sync(partial)
     partial.replace(_manifest(folder, manifest.seq))
     _sync(folder)

@@ -12,6 +12,9 @@ from tocsin.errors import StateDamaged
 from tocsin.state import schema
 from tocsin.state.tables import SCHEMA_VERSION, TABLES
 
+UNREADABLE = (sqlite3.DatabaseError, msgspec.ValidationError, UnicodeDecodeError)
+"""How it shows that a file cannot be read. What SQLite says of a damaged schema may be no text at all."""
+
 
 class Meta(msgspec.Struct):
     """The few facts that are not rows. Kept in memory by the writer, saved with every entry."""
@@ -48,7 +51,7 @@ class Store:
             except BaseException:
                 self.db.close()
                 raise
-        except (sqlite3.DatabaseError, msgspec.ValidationError) as wrong:
+        except UNREADABLE as wrong:
             raise StateDamaged(f"the state file {path} cannot be read: {wrong}") from wrong
 
     def _prepare(self) -> None:
@@ -84,15 +87,29 @@ class Store:
         ``StateDamaged`` if it is none."""
         source = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
-            schema.distrust(source)
-            schema.check(source, path)
+            try:
+                schema.distrust(source)
+                schema.check(source, path)
+                meta = load_meta(source)
+            except UNREADABLE as wrong:
+                raise StateDamaged(f"the state file {path} cannot be read: {wrong}") from wrong
             source.backup(self.db)
         finally:
             source.close()
-        self.meta = load_meta(self.db)
+        self.meta = meta
 
     def close(self) -> None:
         self.db.close()
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Does this error tell of a damaged file? Waiting, or trying again, would not help."""
+    if not isinstance(error, sqlite3.Error):
+        return isinstance(error, UnicodeDecodeError)
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return "Could not decode to UTF-8" in str(error)  # Python's own complaint about a text that is none
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def load_meta(db: sqlite3.Connection) -> Meta:

@@ -58,6 +58,7 @@ NEEDS = {
     "exportSchedules": READ,
     "events": READ,
     "history": READ,
+    "audit": READ,
     "status": READ,
     "metrics": READ,
     "whoAmI": READ,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tocsin.api.service import BEHIND_MS_MAX, Service
 from tocsin.cron import format_duration
+from tocsin.model.token import reaches
 from tocsin.state.counts import Counts, counts, newest_missed
 
 OVERDUE_MS = 10_000
@@ -70,13 +71,15 @@ def disk_of(data: Path) -> Disk | None:
     return Disk(usage.total, usage.free)
 
 
-def issues(service: Service, found: Health) -> list[str]:
+def issues(service: Service, found: Health, within: Sequence[str] = ()) -> list[str]:
     """The worst first. Empty: all is well."""
     told = (
         _cannot_write(service),
         _stands_still(service, found),
+        _is_silent(service, within),
+        _is_wrong(service),
         _replicas_are_lost(service),
-        _lags(found),
+        _lags(service, found),
         _clocks_differ(service),
         _clock_was_put_back(service, found),
         _disk_is_nearly_full(service, found),
@@ -169,9 +172,43 @@ def _clocks_differ(service: Service) -> str:
     return f"{whose}. 'timedatectl' or 'chronyc tracking' on each machine shows whether it is right."
 
 
-def _lags(found: Health) -> str:
-    if found.lag_ms <= OVERDUE_MS:
+def has_stopped(service: Service) -> str:
+    """What was due since when while nothing was decided, here or by whoever leads; empty: nothing."""
+    return service.replica.parts.silence.problem()
+
+
+def audited(service: Service) -> str:
+    """What the audit has found that must not be; empty: nothing. It keeps nobody from launching."""
+    return service.replica.parts.auditor.note
+
+
+def _is_silent(service: Service, within: Sequence[str]) -> str:
+    problem, due = has_stopped(service), service.replica.parts.silence.due
+    if not problem or due is None:
         return ""
+    named = f" (of {due.id})" if reaches(within, due.id) else ""
+    problem = problem.replace("an occurrence", f"an occurrence{named}", 1)
+    leader = "" if service.replica.is_leader else f" The leader, {service.replica.meta.leader}, is heard of."
+    return (
+        f"{problem[0].upper()}{problem[1:]}.{leader} Save the log of whoever leads ('journalctl -u tocsin') and "
+        "restart it, or have another one lead with 'tocsin cluster step-down': nothing is lost by either."
+    )
+
+
+def _is_wrong(service: Service) -> str:
+    note = audited(service)
+    return f"{note[0].upper()}{note[1:]}." if note else ""
+
+
+def _lags(service: Service, found: Health) -> str:
+    silence = service.replica.parts.silence
+    if found.lag_ms <= OVERDUE_MS or silence.due is not None:
+        return ""
+    if silence.waits_for:
+        return (
+            f"The earliest occurrence is overdue by {_length(found.lag_ms)}, because so many calls of its kind wait "
+            f"for an answer ({silence.waits_for}): 'tocsin launches --state started' shows them."
+        )
     return (
         f"The earliest occurrence is overdue by {_length(found.lag_ms)}: "
         "'tocsin launches --state started' shows which calls it may be waiting for."

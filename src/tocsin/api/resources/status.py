@@ -55,7 +55,7 @@ async def status(service: Given, caller: WhoAsks) -> StatusView:
         snapshot_sequence=None if newest is None else newest.seq,
         snapshot_age_s=None if newest is None else int(health.snapshot_age_s(service, found.now_ms)),
         tzdata=_tzdata(),
-        issues=health.issues(service, found),
+        issues=health.issues(service, found, caller.prefixes),
     )
 
 
@@ -78,11 +78,14 @@ async def alive() -> str:
 )
 async def ready(service: Given) -> Response[str] | Response[bytes]:
     """It is in office and can write: it will launch what is due. Or another replica is, and this one could take over:
-    it has applied what was written, up to the last seconds."""
-    problem = service.replica.problem or health.cannot_take_over(service)
+    it has applied what was written, up to the last seconds. It is not if something has been due for half a minute
+    while nothing at all was decided, by this replica or by whoever leads. What the audit found stands in a second
+    line."""
+    problem = service.replica.problem or health.cannot_take_over(service) or health.has_stopped(service)
     if problem:
         return problems.response(http_problem(503, problem, retryable=True))
-    return Response("ready", media_type="text/plain")
+    note = health.audited(service)
+    return Response(f"ready\n{note}" if note else "ready", media_type="text/plain")
 
 
 @get(
@@ -114,6 +117,8 @@ def _measure(service: Service, found: health.Health) -> None:
         known.open.labels(state).set(number)
     known.calls.set(replica.open_calls)
     known.stalled.set(counts.stalled)
+    silent = replica.parts.silence.due
+    known.audit.silent_seconds.set(0 if silent is None else max(0, found.now_ms - silent.at_ms) / 1000)
     known.lag_seconds.set(found.lag_ms / 1000)
     known.last_day_launches.labels("failed").set(counts.failed)
     known.last_day_launches.labels("in_doubt").set(counts.in_doubt)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from tocsin.errors import Conflict, Gap, JournalError, JournalFull, JournalUnavailable, Unknown
+from tocsin.errors import Conflict, Gap, JournalError, JournalFull, JournalUnavailable, StateDamaged, Unknown
 from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
 from tocsin.journal.etcd import messages as m
 from tocsin.journal.etcd.client import EtcdClient
@@ -60,7 +60,12 @@ class EtcdJournal:
         found = await self._client.range(self._birth_key)
         if not found.kvs:
             found = await self._create(await origin())
-        self._birth = msgspec.json.decode(found.kvs[0].value, type=Birth)
+        try:
+            self._birth = msgspec.json.decode(found.kvs[0].value, type=Birth)
+        except (msgspec.MsgspecError, UnicodeError) as wrong:
+            raise StateDamaged(
+                f"the journal's birth in etcd is damaged: {wrong}", hint="was it edited by hand?"
+            ) from None
 
     async def append(self, id: bytes, raw: bytes, after: int) -> None:
         value = bytes([len(id)]) + id + raw

@@ -1,0 +1,172 @@
+"""What is recorded of a launch is what happened.
+
+==========  ====================================================================================
+succeeded   a call of it was done and succeeded
+failed      no call of that attempt succeeded, or still goes on
+skipped     nothing was ever done under that name; the same holds for all that is recorded as missed
+cancelled   somebody asked for it, or a newer occurrence replaced it; a workshop did stop it
+in_doubt    something went wrong at that time, or the receiver itself kept silent
+==========  ====================================================================================
+
+And whoever asks why is answered: everything but a success has a reason. What a person said became of a launch is not
+checked, nor what a target told that was untrue. What is given up because the record of that time was lost may have
+been done: that is what its reason says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tocsin.model.command import CancelLaunch
+from tocsin.model.ids import launch_name
+from tocsin.simulation.checkers.contract import Checker, Finding
+from tocsin.simulation.checkers.reading import (
+    calls_by_name,
+    clock_was_changed,
+    patience_ms,
+    record,
+    resolved_by_hand,
+    rows_by_name,
+    versions,
+)
+from tocsin.simulation.history import Call, Final, History, LaunchRow, MissedRow
+
+AFTERMATH_MS = 60_000.0
+"""So long after a fault something may still be in doubt because of it."""
+ON_THE_WAY_MS = 2_000.0
+"""What an order and its answer take from the time in which the answer is waited for."""
+_HOW = {"": "still goes on", "lost": "was cut off, and nobody knows how far it came"}
+_REASONED = frozenset({"failed", "skipped", "cancelled", "in_doubt", "retrying", "queued"})
+
+
+def check(history: History) -> Iterator[Finding]:
+    final = record(history)
+    if final is None:
+        return
+    truth = _Truth(history)
+    for row in final.launches:
+        if row.name != launch_name(row.schedule, row.instant_s, row.is_manual):
+            text = f"{row.name} is recorded for {row.schedule} at {row.instant_s}"
+            yield Finding(row.planned_ms, text, row.name)
+        if row.state in _REASONED and not row.reason:
+            yield Finding(_when(row), f"{row.name} is {row.state} without a reason", row.name)
+        if row.name not in history.lies and (wrong := truth.wrong(row)):
+            told = f" ({row.reason})" if row.reason else ""
+            yield Finding(_when(row), f"{row.name} is recorded as {row.state}{told}, and {wrong}", row.name)
+    yield from _missed(history, final)
+
+
+class _Truth:
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._calls = calls_by_name(history)
+        self._by_hand = resolved_by_hand(history)
+        self._cancels = {
+            asked.command.name for asked in history.asked if isinstance(asked.command, CancelLaunch)
+        }
+        self._specs = versions(record(history))
+        self._troubles = sorted(
+            (fault.at_ms, (fault.until_ms or fault.at_ms) + AFTERMATH_MS) for fault in history.faults
+        )
+
+    def wrong(self, row: LaunchRow) -> str:
+        calls = self._calls.get(row.name, [])
+        if row.state in self._by_hand.get(row.name, ()):
+            return ""
+        match row.state:
+            case "succeeded":
+                return _wrong_success(calls)
+            case "failed":
+                return _wrong_failure(row, calls)
+            case "skipped":
+                return self._wrong_skip(row, calls)
+            case "cancelled":
+                return self._wrong_cancel(row, calls)
+            case "in_doubt":
+                return self._wrong_doubt(row, calls)
+        return ""
+
+    def _wrong_skip(self, row: LaunchRow, calls: list[Call]) -> str:
+        for call in calls:
+            if call.had_effect and not _record_was_lost(self._history, row.reason, call):
+                return f"attempt {call.attempt} was done by {call.replica} in term {call.term}"
+        return ""
+
+    def _wrong_cancel(self, row: LaunchRow, calls: list[Call]) -> str:
+        why = row.cancel or row.reason
+        if row.name not in self._cancels and not why.startswith("replaced by"):
+            return "nobody had asked for that"
+        for call in calls:
+            is_of_attempt = call.attempt == row.attempt and call.receiver == "workshop"
+            if is_of_attempt and call.had_effect and call.answer == "succeeded":
+                return "it had succeeded"
+        return ""
+
+    def _wrong_doubt(self, row: LaunchRow, calls: list[Call]) -> str:
+        version = self._specs.get((row.schedule, row.version))
+        waited_ms = 0 if version is None else patience_ms(version.schedule)
+        if any(_kept_silent(call, waited_ms) for call in calls if call.had_effect):
+            return ""
+        from_ms = min([call.sent_ms for call in calls], default=float(row.started_ms or row.planned_ms))
+        if not calls and clock_was_changed(self._history, self._history.began_ms, self._history.ended_ms):
+            return ""  # when it was, in truth, nobody can tell
+        until_ms = max(float(row.ended_ms or self._history.ended_ms), from_ms)
+        spare_ms = self._history.clock_error_ms + 1000
+        if any(at <= until_ms + spare_ms and from_ms - spare_ms <= until for at, until in self._troubles):
+            return ""
+        return "nothing had gone wrong at that time and its receiver had answered"
+
+
+def _wrong_success(calls: list[Call]) -> str:
+    if any(call.had_effect and call.answer == "succeeded" for call in calls):
+        return ""
+    how = ", ".join(sorted({call.answer or "going on" for call in calls})) or "no call reached its receiver"
+    return f"nothing of it succeeded: {how}"
+
+
+def _wrong_failure(row: LaunchRow, calls: list[Call]) -> str:
+    for call in calls:
+        if call.attempt == row.attempt and call.had_effect and call.answer not in ("failed", "cancelled"):
+            how = _HOW.get(call.answer, call.answer)
+            return f"attempt {call.attempt} {how}, called by {call.replica} in term {call.term}"
+    return ""
+
+
+def _kept_silent(call: Call, waited_ms: float) -> bool:
+    if not call.is_told or call.ended_ms is None or call.answer == "lost":
+        return True
+    return waited_ms > 0 and call.ended_ms - call.sent_ms > waited_ms - ON_THE_WAY_MS
+
+
+def _record_was_lost(history: History, reason: str, call: Call) -> bool:
+    """It was given up because nobody knows what was done in that time."""
+    return "lost" in reason and any(call.at_ms <= lost.at_ms for lost in history.lost)
+
+
+def _missed(history: History, final: Final) -> Iterator[Finding]:
+    """Nothing was done of what is recorded as missed."""
+    stretches: defaultdict[str, list[MissedRow]] = defaultdict(list)
+    for missed in sorted(final.missed, key=lambda missed: (missed.schedule, missed.from_s)):
+        stretches[missed.schedule].append(missed)
+    rows = rows_by_name(final)
+    for call in history.calls:
+        known = stretches.get(call.schedule)
+        if known is None or not call.had_effect or call.name in rows or call.name.endswith("-manual"):
+            continue
+        index = bisect_right(known, call.instant_s, key=lambda missed: missed.from_s) - 1
+        if index < 0 or call.instant_s >= known[index].before_s:
+            continue
+        if not _record_was_lost(history, known[index].reason, call):
+            text = (
+                f"{call.name} is recorded as missed ({known[index].reason}), and was done by {call.replica}"
+            )
+            yield Finding(call.at_ms, text, call.name)
+
+
+def _when(row: LaunchRow) -> float:
+    return float(row.ended_ms or row.started_ms or row.planned_ms)
+
+
+CHECKER = Checker("rows true", "What is recorded of a launch is what happened", check)

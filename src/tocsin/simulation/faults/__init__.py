@@ -1,0 +1,58 @@
+"""What can go wrong, one function a kind. Each breaks something, waits, and mends it; a world in which none of them is at
+work is healthy.
+
+``processes``  killed, paused, restarted one after another
+``ways``       messages that get lost, come late, overtake each other
+``timepieces`` clocks that run away, jump and stop
+``disks``      slow, damaged and lost
+``places``     receivers that fail, hang, and lie
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tocsin.simulation.faults import disks, places, processes, timepieces, ways
+from tocsin.simulation.history import Fault
+from tocsin.simulation.world import BROKEN, World
+
+FAULTS: dict[str, Callable[[World, dict[str, Any]], Awaitable[None]]] = {
+    "crash": processes.crash,
+    "power": processes.power,
+    "pause": processes.pause,
+    "pause before a call": processes.pause_before_a_call,
+    "rolling restart": processes.rolling_restart,
+    "step down": processes.step_down,
+    "cut off": ways.cut_off,
+    "cut one way": ways.cut_one_way,
+    "bad weather": ways.bad_weather,
+    "lost answers": ways.lost_answers,
+    "late entries": ways.late_entries,
+    "no room": ways.no_room,
+    "step": timepieces.step,
+    "stopped clock": timepieces.stopped,
+    "drift": timepieces.drift,
+    "slow disk": disks.slow,
+    "lose one disk": disks.lose,
+    "lose two disks": disks.lose,
+    "lose all disks": disks.lose,
+    "damaged snapshot": disks.damaged_snapshot,
+    "left behind": disks.left_behind,
+    "lost state": disks.lost_state,
+    "bad receivers": places.bad,
+    "receivers down": places.down,
+    "lies": places.lies,
+}
+
+
+async def break_something(world: World, kind: str, what: dict[str, Any]) -> None:
+    """Until it is mended again."""
+    world.troubles += 1
+    broken: list[Fault] = []
+    BROKEN.set(broken)
+    await FAULTS[kind](world, what)
+    for fault in broken:
+        fault.until_ms = world.now_ms()
+    world.troubles -= 1
+    world.tell(f"mended: {kind}")

@@ -1,0 +1,284 @@
+"""A machine: a disk, a clock, power, and the process that runs on it.
+
+Killing a process leaves the disk as it is and closes its files, as a kernel would. Everything else about it is the
+real replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from tocsin.backup.manifest import Owner
+from tocsin.backup.store import Backups
+from tocsin.decide.retention import Retention
+from tocsin.errors import Diverged
+from tocsin.observe.metrics import Metrics
+from tocsin.replica.office import LEADER_S, ElectedOffice
+from tocsin.replica.parts import Paths, Setup
+from tocsin.replica.replica import Replica
+from tocsin.simulation.chance import Chance
+from tocsin.simulation.clocks import MachineClock
+from tocsin.simulation.history import Applied, Authority, History, Snapped
+from tocsin.simulation.neighbours import House, Neighbours
+from tocsin.simulation.network import Network
+from tocsin.simulation.quorum import Handle, Quorum
+from tocsin.simulation.receivers import Receivers
+from tocsin.simulation.targets import Exec, Herd, Http, WorstMoment
+from tocsin.simulation.virtual import Process, VirtualLoop
+from tocsin.simulation.workshop import Workshop
+from tocsin.state import schema
+from tocsin.state.digest import full_digest
+from tocsin.state.store import Store
+
+RETENTION = Retention(age_ms=400 * 86_400_000, each=1_000_000, total=100_000_000)
+"""Nothing is forgotten: checkers want to see it all."""
+RESTART_S = 2.0
+"""Whoever looks after processes starts one that ended by itself again."""
+
+
+class Surrounding(Protocol):
+    """The world, as a machine needs it."""
+
+    loop: VirtualLoop
+    chance: Chance
+    history: History
+    network: Network
+    quorum: Quorum
+    receivers: Receivers
+    worst_moment: WorstMoment
+    snapshot_interval_s: float
+
+    def now_ms(self) -> float: ...
+
+    def tell(self, text: str) -> None: ...
+
+    def houses(self) -> dict[str, House]: ...
+
+
+class WatchedOffice(ElectedOffice):
+    """The real one, whose authority is written down by somebody who knows the true time."""
+
+    def __init__(self, machine: Machine, process: Process) -> None:
+        super().__init__(machine.clock)
+        self._machine = machine
+        self._process = process
+
+    def renewed(self, sent_s: float) -> None:
+        super().renewed(sent_s)
+        self._machine.note_authority(self._process, sent_s + LEADER_S)
+
+    def passed(self, by_s: float) -> None:
+        """A quiet time went by, in which all was renewed as it should be."""
+        self._opens_s += by_s
+        self._until_s += by_s if self._until_s else 0.0
+
+
+class _Losses:
+    """Whether the journal went on with a minority."""
+
+    def __init__(self) -> None:
+        self.are_to_be_noted = False
+
+    def noted(self) -> None:
+        self.are_to_be_noted = False
+
+
+class Machine:
+    """One of the cluster's machines."""
+
+    def __init__(self, name: str, folder: Path, around: Surrounding, clock: MachineClock) -> None:
+        self.name = name
+        self.clock = clock
+        self.data = folder / name
+        self.losses = _Losses()
+        self.process: Process | None = None
+        self.replica: Replica | None = None
+        self.http: Http | None = None
+        self.starts = 0
+        self.is_wanted = False
+        """It is started again when it ends by itself."""
+        self._around = around
+        self._backup = folder / "backup"
+        self._disks = 0
+        self.workshop = self._new_workshop()
+
+    # Its life
+
+    def start(self) -> None:
+        """A new process on what the disk holds, if there is none."""
+        self.is_wanted = True
+        if self.process is not None:
+            return
+        self.starts += 1
+        around = self._around
+        process = self.process = Process(self.name, self.starts)
+        process.on_death = self.crash
+        around.tell(f"{process} starts")
+        around.loop.spawn(process, self._live(process), f"{process}")
+
+    async def _live(self, process: Process) -> None:
+        """As the program around a replica does: start it, and end when it ends."""
+        around = self._around
+        replica = Replica(self._setup(process))
+        self.replica = replica
+        try:
+            await replica.start()
+            wrong = await replica.failed()
+        except Exception as failed:  # noqa: BLE001  # why: whatever ends a process is told
+            wrong = failed
+        if process.is_dead or self.process is not process:
+            return
+        around.tell(f"{process} ends by itself: {wrong}")
+        around.history.ended_badly.append((around.now_ms(), self.name, f"{type(wrong).__name__}: {wrong}"))
+        self._let_go()
+        if not isinstance(wrong, Diverged):
+            around.loop.outside(RESTART_S, self._start_again)
+
+    def _start_again(self) -> None:
+        if self.is_wanted:
+            self.start()
+
+    async def stop(self) -> None:
+        """In peace."""
+        replica, process = self.replica, self.process
+        self.is_wanted = False
+        if replica is None or process is None:
+            return
+        with contextlib.suppress(Exception):
+            await replica.stop()
+        if self.process is process:
+            self._around.tell(f"{process} has stopped")
+            self._let_go()
+
+    def crash(self) -> None:
+        """Kill it, wherever it is."""
+        self.is_wanted = False
+        if self.process is not None:
+            self._around.tell(f"{self.process} is killed")
+            self._let_go()
+
+    def _let_go(self) -> None:
+        process, replica = self.process, self.replica
+        self.process = self.replica = self.http = None
+        if process is not None:
+            process.kill()
+        if replica is not None:
+            _close_files(replica)
+        self._around.network.changed()
+
+    def lose_disk(self) -> None:
+        """All that it knew."""
+        assert self.process is None
+        shutil.rmtree(self.data, ignore_errors=True)
+        self.workshop = self._new_workshop()
+
+    def _new_workshop(self) -> Workshop:
+        self._disks += 1
+        chance = self._around.chance.of(f"workshop {self.name}")
+        return Workshop(f"disk-{self.name}{self._disks}", self._around.receivers, chance)
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None
+
+    # What it is made of
+
+    def _setup(self, process: Process) -> Setup:
+        around, clock = self._around, self.clock
+        ids = around.chance.of(f"ids {process}")
+        http = self.http = Http(process, clock, around.network, around.receivers, around.worst_moment)
+        herd = Herd(process, clock, around.network, around.receivers, around.worst_moment)
+        command = Exec(
+            process, clock, around.network, around.receivers, around.worst_moment, self.workshop
+        )
+        names = list(around.houses())
+        return Setup(
+            name=self.name,
+            paths=Paths(self.data),
+            journal=Handle(around.quorum, around.network, process, around.now_ms, around.history),
+            office=WatchedOffice(self, process),
+            peers=Neighbours(self.name, around.houses(), around.network),
+            targets={"exec": command, "http": http, "null": herd},
+            clock=clock,
+            metrics=Metrics(),
+            retention=RETENTION,
+            snapshot_interval_s=around.snapshot_interval_s,
+            backups=Backups(
+                self._backup.as_uri(), keep=4, owner=Owner(_signed, lambda: [f"{each}=" for each in names])
+            ),
+            losses=self.losses,
+            digests=lambda: _Digests(self._snapped),
+            new_id=lambda: ids.randbytes(16),
+            on_applied=lambda seq, store: self._applied(process, seq, store),
+        )
+
+    def _applied(self, process: Process, seq: int, store: Store) -> None:
+        meta, history = store.meta, self._around.history
+        history.applied.append(
+            Applied(
+                self._around.now_ms(), meta.incarnation, seq, self.name, process.number, meta.digest.hex()
+            )
+        )
+
+    def _snapped(self, seq: int, incarnation: str, digest: str) -> None:
+        self._around.history.snapped.append(
+            Snapped(self._around.now_ms(), incarnation, seq, self.name, digest)
+        )
+
+    def note_authority(self, process: Process, until_s: float) -> None:
+        replica = self.replica
+        if replica is None:
+            return
+        leader = replica.parts.career.any_leader
+        term = replica.meta.term if leader is None else leader.term
+        authorities = self._around.history.authorities
+        from_ms, until_ms = self._around.now_ms(), self.clock.true_of_elapsed_ms(until_s)
+        last = authorities[-1] if authorities else None
+        if last is not None and (last.replica, last.process, last.term) == (self.name, process.number, term):
+            if last.until_ms >= from_ms:
+                from_ms = last.from_ms
+                authorities.pop()
+        authorities.append(Authority(self.name, process.number, term, from_ms, until_ms))
+
+
+def _signed(text: str) -> str:
+    """All machines are of one cluster; nobody else is in this world."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class _Digests:
+    """The port ``Digests``, without a process of its own."""
+
+    def __init__(self, tell: Callable[[int, str, str], None]) -> None:
+        self._tell = tell
+
+    async def of(self, path: Path) -> str:
+        return await asyncio.to_thread(self._of, path)
+
+    def _of(self, path: Path) -> str:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            schema.distrust(db)
+            digest = full_digest(db)
+            (incarnation,) = db.execute("SELECT value FROM meta WHERE key = 'incarnation'").fetchone()
+        self._tell(int(path.stem.split("-")[1]), incarnation, digest)
+        return digest
+
+    def stop(self) -> None:
+        return
+
+
+def _close_files(replica: Replica) -> None:
+    """As the kernel does when a process is gone."""
+    store: Store | None = getattr(replica, "_store", None)
+    pinned = None if replica._parts is None else replica._parts.snapshotter._pinned
+    for connection in [*replica._connections, pinned, None if store is None else store.db]:
+        if connection is not None:
+            connection.close()
+    replica._lock.leave()

@@ -1,0 +1,252 @@
+"""The journal: a service that a majority of the machines keeps, as everybody sees it through a network that fails.
+
+How a majority agrees is not ours to simulate; that it does, and what remains when disks are lost, is. Each machine's disk
+holds the entries up to some number. An entry stands when a majority of the disks hold it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, Unknown
+from tocsin.journal import codec
+from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
+from tocsin.simulation.history import Acknowledged, History, Landed, Lost
+from tocsin.simulation.network import JOURNAL, Network, Refusal, Silence
+from tocsin.simulation.virtual import Process, VirtualLoop
+
+_T = TypeVar("_T")
+PATIENCE_S = 1.5
+"""So long an engine waits for an answer before it says that it does not know."""
+
+
+class Quorum:
+    """What is written down, and on which disks."""
+
+    def __init__(self, loop: VirtualLoop, names: list[str], now_ms: Callable[[], float], history: History) -> None:
+        self._loop = loop
+        self._now_ms = now_ms
+        self._history = history
+        self._births = 0
+        self.birth: Birth | None = None
+        self.records: dict[int, Record] = {}
+        self.landed_s: dict[int, float] = {}
+        self.trimmed = self.last = 0
+        self.up: dict[str, bool] = dict.fromkeys(names, True)
+        self.held: dict[str, int] = dict.fromkeys(names, 0)
+        """By machine: the last entry that its disk holds."""
+        self.lagging: set[str] = set()
+        """Machines that do not hear of new entries for now."""
+        self.is_full = False
+        self.is_halted = False
+        """A majority of the disks is lost, and nobody has decided yet how it goes on."""
+        self._former: Birth | None = None
+        """The journal that was lost with all its disks."""
+        self.grown = asyncio.Event()
+        self.server = Process(JOURNAL, 0)
+
+    def has_majority(self) -> bool:
+        return 2 * sum(up for name, up in self.up.items() if name not in self.lagging) > len(self.up)
+
+    def host(self) -> Process | None:
+        return self.server if self.has_majority() and not self.is_halted else None
+
+    def put(self, record: Record, author: Process) -> None:
+        """Raises Conflict, or it stands."""
+        if self.is_full:
+            raise JournalFull("no room")
+        if record.seq != self.last + 1:
+            raise Conflict(f"the journal is at {self.last}, not at {record.seq - 1}")
+        assert self.birth is not None
+        self.records[record.seq] = record
+        self.landed_s[record.seq] = self._loop.time()
+        self.last = record.seq
+        self.spread()
+        entry = codec.decode(record.raw, record.seq)
+        self._history.landed.append(
+            Landed(self._now_ms(), self.birth.incarnation, record.seq, author.name, author.number, entry)
+        )
+        self.wake()
+
+    def spread(self) -> None:
+        """Disks that can be reached hold all there is."""
+        for name, up in self.up.items():
+            if up and name not in self.lagging:
+                self.held[name] = self.last
+
+    def wake(self) -> None:
+        woken, self.grown = self.grown, asyncio.Event()
+        woken.set()
+
+    def trim(self, upto: int) -> None:
+        for seq in range(self.trimmed + 1, min(upto, self.last) + 1):
+            self.records.pop(seq, None)
+            self.landed_s.pop(seq, None)
+        self.trimmed = max(self.trimmed, min(upto, self.last))
+
+    def begin(self, origin: Origin) -> None:
+        if self.birth is not None:
+            return
+        self._births += 1
+        self.birth = Birth(f"journal-{self._births}", origin.after, origin.incarnation)
+        self.trimmed = self.last = origin.after
+        self.spread()
+        if self._former is not None:
+            self._note_loss(self._former.incarnation, origin.after)
+
+    def lose(self, machines: list[str]) -> int | None:
+        """These disks are gone. Returns the last entry that is left if a majority was among them, else None: the others
+        have everything."""
+        for name in machines:
+            self.held[name] = 0
+        left = [name for name in self.held if name not in machines]
+        if 2 * len(left) > len(self.held):
+            return None
+        self.is_halted = True
+        birth, self._former = self.birth, None
+        last = max((self.held[name] for name in left), default=0)
+        for seq in [seq for seq in self.records if seq > last]:
+            del self.records[seq], self.landed_s[seq]
+        if left:
+            self.last = max(last, self.trimmed)
+            if birth is not None:
+                self._note_loss(birth.incarnation, self.last)
+        else:
+            self.birth, self._former = None, birth
+            self.trimmed = self.last = 0
+        return self.last
+
+    def recover(self) -> None:
+        """It goes on from what is left."""
+        self.is_halted = False
+        self.spread()
+        self.wake()
+
+    def _note_loss(self, former: str, after: int) -> None:
+        assert self.birth is not None
+        landed = self._history.landed
+        kept = [each.at_ms for each in landed if each.incarnation == former and each.seq <= after]
+        since_ms = kept[-1] if kept else self._history.began_ms
+        self._history.lost.append(Lost(self._now_ms(), since_ms, former, self.birth.incarnation, after))
+
+
+class Handle:
+    """One process's way to the journal: the port ``Journal``."""
+
+    def __init__(self, quorum: Quorum, network: Network, process: Process, now_ms: Callable[[], float], history: History) -> None:
+        self._quorum = quorum
+        self._network = network
+        self._process = process
+        self._now_ms = now_ms
+        self._history = history
+        self._sent: dict[bytes, int] = {}
+        """Entries whose answer is still to come, by their id."""
+        self._birth: Birth | None = None
+
+    @property
+    def birth(self) -> Birth:
+        assert self._birth is not None
+        return self._birth
+
+    async def open(self, origin: Callable[[], Awaitable[Origin]] = from_nothing) -> None:
+        async def look() -> Birth | None:
+            return self._quorum.birth
+
+        self._birth = await self._ask(look)
+        if self._birth is None:
+            found = await origin()
+
+            async def begin() -> Birth:
+                self._quorum.begin(found)
+                assert self._quorum.birth is not None
+                return self._quorum.birth
+
+            self._birth = await self._ask(begin)
+
+    async def append(self, id: bytes, raw: bytes, after: int) -> None:
+        async def put() -> None:
+            self._quorum.put(Record(after + 1, id, raw), self._process)
+
+        self._sent[id] = after + 1
+        try:
+            await self._network.ask(self._process.name, JOURNAL, self._quorum.host, put, PATIENCE_S)
+        except Silence as silence:
+            raise Unknown(str(silence)) from None
+        except Refusal as refusal:
+            raise JournalUnavailable(str(refusal)) from None
+        self._acknowledged(id, after + 1)
+
+    async def read(self, after: int) -> AsyncIterator[Record]:
+        quorum, network, name = self._quorum, self._network, self._process.name
+        arrived_s = 0.0
+        loop = asyncio.get_running_loop()
+        while True:
+            grown = quorum.grown
+            self._check(quorum.birth)
+            if after < quorum.trimmed:
+                raise Gap(f"entries up to {quorum.trimmed} are no longer kept, {after + 1} was asked for")
+            record = quorum.records.get(after + 1)
+            if record is None:
+                if after > quorum.last:
+                    raise JournalUnavailable("the journal is shorter than it was")
+                await grown.wait()
+                continue
+            if quorum.host() is None or (delay_s := network.delay_s(JOURNAL, name)) is None:
+                await network.wait_for_change()
+                continue
+            # In order, however long each takes by itself.
+            arrived_s = max(arrived_s, quorum.landed_s[record.seq] + delay_s)
+            if arrived_s > loop.time():
+                await asyncio.sleep(arrived_s - loop.time())
+            if quorum.records.get(record.seq) is not record:
+                continue
+            after = record.seq
+            yield record
+
+    async def get(self, seq: int) -> Record | None:
+        async def look() -> Record | None:
+            self._check(self._quorum.birth)
+            return self._quorum.records.get(seq)
+
+        found = await self._ask(look)
+        if found is not None and found.id in self._sent:
+            self._acknowledged(found.id, seq)
+        return found
+
+    async def trim(self, upto: int) -> None:
+        async def trim() -> None:
+            self._quorum.trim(upto)
+
+        await self._ask(trim)
+
+    async def bounds(self) -> Bounds:
+        async def look() -> Bounds:
+            self._check(self._quorum.birth)
+            return Bounds(self._quorum.trimmed + 1, self._quorum.last)
+
+        return await self._ask(look)
+
+    async def close(self) -> None:
+        return
+
+    async def _ask(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        try:
+            return await self._network.ask(self._process.name, JOURNAL, self._quorum.host, work, PATIENCE_S)
+        except (Silence, Refusal) as wrong:
+            raise JournalUnavailable(str(wrong)) from None
+
+    def _check(self, birth: Birth | None) -> None:
+        if self._birth is not None and birth != self._birth:
+            raise JournalUnavailable("this is not the journal that was opened")
+
+    def _acknowledged(self, id: bytes, seq: int) -> None:
+        if self._sent.pop(id, None) is not None:
+            assert self._birth is not None
+            process = self._process
+            self._history.acknowledged.append(
+                Acknowledged(self._now_ms(), self._birth.incarnation, seq, id, process.name, process.number)
+            )
+
+

@@ -1,0 +1,215 @@
+"""The port ``Target``, from a process to the receivers of its world."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from tocsin.cron import parse_duration
+from tocsin.model.target import HttpTarget, TargetSpec
+from tocsin.simulation.clocks import MachineClock
+from tocsin.simulation.network import Network
+from tocsin.simulation.receivers import Receivers, host_of
+from tocsin.simulation.virtual import Process
+from tocsin.simulation.workshop import Workshop
+from tocsin.targets.authority import has_ended
+from tocsin.targets.contract import ACCEPTED, SUCCEEDED, TOO_LATE, Order, Outcome, Output, Verdict
+
+WorstMoment = Callable[[Process], None]
+"""Called between the last look at one's authority and the call: here a pause hurts most."""
+
+
+class _Base:
+    """What all have in common."""
+
+    looks_up: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        process: Process,
+        clock: MachineClock,
+        network: Network,
+        receivers: Receivers,
+        worst_moment: WorstMoment,
+    ) -> None:
+        self._process = process
+        self._clock = clock
+        self._network = network
+        self._receivers = receivers
+        self._worst_moment = worst_moment
+
+    async def _may_call(self, order: Order) -> bool:
+        if has_ended(order.until_s, self._clock.elapsed_s()):
+            return False
+        self._worst_moment(self._process)
+        if self._process.is_paused:
+            await asyncio.sleep(0)
+        return True
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        return
+
+    async def output(self, name: str, attempt: int) -> Output | None:
+        return None
+
+    async def prune(self, older_than_s: float) -> int:
+        return 0
+
+
+class Http(_Base):
+    """Calls over the network, which cannot be looked up."""
+
+    kind: ClassVar[str] = "http"
+
+    def __init__(
+        self,
+        process: Process,
+        clock: MachineClock,
+        network: Network,
+        receivers: Receivers,
+        worst_moment: WorstMoment,
+    ) -> None:
+        super().__init__(process, clock, network, receivers, worst_moment)
+        self._calls: dict[tuple[str, int], asyncio.Future[Outcome]] = {}
+
+    @property
+    def is_calling(self) -> bool:
+        return bool(self._calls)
+
+    def idempotent(self, spec: TargetSpec) -> bool:
+        return isinstance(spec, HttpTarget) and spec.idempotent
+
+    async def launch(self, order: Order) -> Outcome:
+        if not await self._may_call(order):
+            return TOO_LATE
+        assert isinstance(order.target, HttpTarget)
+        loop = self._receivers.loop
+        answer: asyncio.Future[Outcome] = loop.create_future()
+        self._send(order, answer)
+        key = order.name, order.attempt
+        self._calls[key] = answer
+        patience_s = parse_duration(order.target.timeout, field="target.timeout")
+        try:
+            async with asyncio.timeout(min(patience_s, order.timeout_s or patience_s)):
+                return await answer
+        except TimeoutError:
+            return Outcome(Verdict.UNKNOWN, "no answer in time")
+        finally:
+            self._calls.pop(key, None)
+
+    def _send(self, order: Order, answer: asyncio.Future[Outcome]) -> None:
+        assert isinstance(order.target, HttpTarget)
+        process, receivers, network = self._process, self._receivers, self._network
+        place = receivers.place(host_of(order.target.url))
+        sent_ms, clock_ms = receivers.now_ms(), self._clock.wall_ms()
+
+        def tell(outcome: Outcome) -> None:
+            if not answer.done():
+                answer.set_result(outcome)
+
+        def answered(told: asyncio.Future[str]) -> None:
+            if told.result():
+                network.send(place.host, process.name, lambda: tell(_OUTCOMES[told.result()]))
+
+        def arrived() -> None:
+            if place.is_down:
+                network.send(place.host, process.name, lambda: tell(_REFUSED))
+            else:
+                place.receive(order, process, sent_ms, clock_ms).add_done_callback(answered)
+
+        network.send(process.name, place.host, arrived)
+
+    async def watch(self, order: Order) -> Outcome:
+        return Outcome(Verdict.UNKNOWN, "a call cannot be watched")
+
+    async def lookup(self, order: Order) -> Outcome | None:
+        return Outcome(Verdict.UNKNOWN)
+
+    async def cancel(self, order: Order) -> None:
+        answer = self._calls.get((order.name, order.attempt))
+        if answer is not None and not answer.done():
+            answer.set_result(Outcome(Verdict.CANCELLED, "cancelled while the answer was awaited"))
+
+
+_REFUSED = Outcome(Verdict.NOT_STARTED, "connection refused")
+_OUTCOMES = {
+    "succeeded": SUCCEEDED,
+    "failed": Outcome(Verdict.FAILED, "status 500"),
+    "refused": Outcome(Verdict.FAILED, "status 409: a later term is known", permanent=True),
+}
+
+
+class Exec(_Base):
+    """Commands on the machine itself, which its disk remembers."""
+
+    kind: ClassVar[str] = "exec"
+    looks_up: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        process: Process,
+        clock: MachineClock,
+        network: Network,
+        receivers: Receivers,
+        worst_moment: WorstMoment,
+        workshop: Workshop,
+    ) -> None:
+        super().__init__(process, clock, network, receivers, worst_moment)
+        self._workshop = workshop
+
+    def idempotent(self, spec: TargetSpec) -> bool:
+        return False
+
+    async def launch(self, order: Order) -> Outcome:
+        if not await self._may_call(order):
+            return TOO_LATE
+        # The helper that starts commands looks once more, in the last moment.
+        if has_ended(order.until_s, self._clock.elapsed_s()):
+            return TOO_LATE
+        self._workshop.begin(order, self._process, self._clock.wall_ms())
+        return ACCEPTED
+
+    async def watch(self, order: Order) -> Outcome:
+        return await self._workshop.watch(order.name, order.attempt)
+
+    async def lookup(self, order: Order) -> Outcome | None:
+        await asyncio.sleep(0.001)
+        return self._workshop.find(order.name, order.attempt)
+
+    async def cancel(self, order: Order) -> None:
+        self._workshop.cancel(order.name, order.attempt)
+
+
+class Herd(_Base):
+    """Many at once, and launching twice is launching once."""
+
+    kind: ClassVar[str] = "null"
+
+    def idempotent(self, spec: TargetSpec) -> bool:
+        return True
+
+    async def launch(self, order: Order) -> Outcome:
+        return (await self.launch_batch([order]))[0]
+
+    async def launch_batch(self, orders: Sequence[Order]) -> Sequence[Outcome]:
+        now_s = self._clock.elapsed_s()
+        late = [has_ended(order.until_s, now_s) for order in orders]
+        await asyncio.sleep(0.001)
+        clock_ms, now_ms = self._clock.wall_ms(), self._receivers.now_ms()
+        for order, is_late in zip(orders, late, strict=True):
+            if not is_late:
+                self._receivers.herd(order, self._process, now_ms, clock_ms)
+        return [TOO_LATE if is_late else SUCCEEDED for is_late in late]
+
+    async def watch(self, order: Order) -> Outcome:
+        return SUCCEEDED
+
+    async def lookup(self, order: Order) -> Outcome | None:
+        return None
+
+    async def cancel(self, order: Order) -> None:
+        return

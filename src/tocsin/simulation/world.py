@@ -1,0 +1,94 @@
+"""One world: machines, what lies between them, who receives, and everything that happened."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from pathlib import Path
+
+from tocsin.simulation.chance import Chance
+from tocsin.simulation.clocks import MachineClock
+from tocsin.simulation.history import Fault, History
+from tocsin.simulation.machine import Machine
+from tocsin.simulation.neighbours import House
+from tocsin.simulation.network import Network
+from tocsin.simulation.quorum import Quorum
+from tocsin.simulation.receivers import Receivers
+from tocsin.simulation.trace import Trace
+from tocsin.simulation.virtual import Process, VirtualLoop
+
+BROKEN: contextvars.ContextVar[list[Fault]] = contextvars.ContextVar("broken")
+"""What the present fault has broken and has yet to mend."""
+DRIFT = 0.0005
+"""By so much a healthy clock runs too fast or too slowly at the most."""
+AHEAD_MS = 200.0
+"""By so much healthy clocks are off."""
+
+
+class World:
+    """Everything there is. ``troubles`` counts what is broken at this moment: while it is not 0 there are no leaps."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        folder: Path,
+        seed: str,
+        epoch_ms: float,
+        replicas: int = 3,
+        snapshot_interval_s: float = 3600.0,
+    ) -> None:
+        self.loop = loop
+        self.epoch_ms = epoch_ms
+        self.chance = Chance(seed)
+        self.history = History(began_ms=epoch_ms)
+        self.trace = Trace(self.now_ms)
+        self.network = Network(loop, self.chance.of("network"))
+        names = [chr(ord("a") + number) for number in range(replicas)]
+        self.quorum = Quorum(loop, names, self.now_ms, self.history)
+        self.receivers = Receivers(loop, self.chance, self.history, self.now_ms, self.tell)
+        self.snapshot_interval_s = snapshot_interval_s
+        self.troubles = 0
+        self.busy = 0
+        """Clients that wait for an answer."""
+        self.leapt_s = 0.0
+        self.swept_at = 0
+        self.before_a_call: Callable[[Process], None] | None = None
+        self.machines: dict[str, Machine] = {}
+        clocks = self.chance.of("clocks")
+        for name in names:
+            clock = MachineClock(
+                loop,
+                epoch_ms,
+                1 + clocks.uniform(-DRIFT, DRIFT),
+                clocks.uniform(-AHEAD_MS, AHEAD_MS),
+                clocks.uniform(100, 1e6),
+            )
+            self.machines[name] = Machine(name, folder, self, clock)
+
+    def now_ms(self) -> float:
+        """The true time."""
+        return self.epoch_ms + self.loop.time() * 1000
+
+    def tell(self, text: str) -> None:
+        self.trace.tell(text)
+
+    def houses(self) -> dict[str, House]:
+        return dict(self.machines)
+
+    def worst_moment(self, process: Process) -> None:
+        if self.before_a_call is not None:
+            self.before_a_call(process)
+
+    def fault(self, kind: str, text: str, who: str) -> None:
+        fault = Fault(self.now_ms(), None, kind, text, who)
+        self.history.faults.append(fault)
+        BROKEN.get().append(fault)
+        self.tell(f"FAULT {kind}: {text}")
+
+    def leader(self) -> Machine | None:
+        """Who leads, as they see it themselves."""
+        for machine in self.machines.values():
+            replica = machine.replica
+            if replica is not None and replica._parts is not None and replica.is_leader:
+                return machine
+        return None

@@ -1,0 +1,94 @@
+"""What the state knows of launches and versions that the journal names, and of whoever leads."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from tocsin.model.audit import Force, Started
+from tocsin.model.launch import CLOSED_FROM, LaunchState
+from tocsin.model.rule import encode_rule
+from tocsin.state.views import decode_spec
+
+_OF_THESE = "sid IN (SELECT value FROM json_each(?))"
+
+
+def known_launches(
+    db: sqlite3.Connection, pairs: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], Started]:
+    """By schedule and instant."""
+    rows = db.execute(
+        "SELECT l.lid, l.sid, l.instant_s, l.kind, l.attempt, l.started_ms FROM json_each(?) j CROSS JOIN launch l "
+        "ON l.sid = j.value ->> 0 AND l.instant_s = j.value ->> 1 AND l.kind = 0",
+        (json.dumps(pairs),),
+    )
+    return {(row[1], row[2]): Started(*row) for row in rows}
+
+
+def known_lids(db: sqlite3.Connection, lids: Sequence[int]) -> dict[int, Started]:
+    rows = db.execute(
+        "SELECT lid, sid, instant_s, kind, attempt, started_ms FROM launch "
+        "WHERE lid IN (SELECT value FROM json_each(?))",
+        (json.dumps(lids),),
+    )
+    return {row[0]: Started(*row) for row in rows}
+
+
+def known_versions(db: sqlite3.Connection, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Force]:
+    """By schedule and version; of former ones with the entry that ended them."""
+    asked = (json.dumps(pairs),)
+    there = db.execute(
+        "SELECT s.sid, s.version, s.id, s.resolved, s.zone, s.rule FROM json_each(?) j CROSS JOIN schedule s "
+        "ON s.sid = j.value ->> 0 AND s.version = j.value ->> 1",
+        asked,
+    )
+    found = {
+        (sid, version): Force(id, resolved, zone, rule, None)
+        for sid, version, id, resolved, zone, rule in there
+    }
+    gone = db.execute(
+        "SELECT r.sid, r.version, r.id, r.resolved, r.zone, r.spec, (SELECT min(e.seq) FROM record e "
+        "WHERE e.about = r.id AND ((e.version = r.version AND e.act = 'deleted') OR (e.version = r.version + 1 "
+        "AND e.act IN ('created', 'edited', 'paused', 'resumed', 'restored')))) "
+        "FROM json_each(?) j CROSS JOIN revision r ON r.sid = j.value ->> 0 AND r.version = j.value ->> 1",
+        asked,
+    )
+    for sid, version, id, resolved, zone, spec, seq in gone:
+        found[sid, version] = Force(id, resolved, zone, encode_rule(decode_spec(spec).rule()), seq)
+    return found
+
+
+def known_ids(db: sqlite3.Connection, sids: Sequence[int]) -> dict[int, str]:
+    asked = json.dumps(sids)
+    found = dict(db.execute(f"SELECT sid, id FROM revision WHERE {_OF_THESE}", (asked,)).fetchall())
+    return found | dict(db.execute(f"SELECT sid, id FROM schedule WHERE {_OF_THESE}", (asked,)).fetchall())
+
+
+def unanswered(db: sqlite3.Connection, limit: int) -> int:
+    """How many launches were handed over and have no answer yet, counted no further than ``limit``."""
+    (found,) = db.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM launch INDEXED BY launch_open WHERE state < {CLOSED_FROM} "
+        f"AND state = {LaunchState.STARTED:d} LIMIT ?)",
+        (limit,),
+    ).fetchone()
+    return int(found)
+
+
+def in_office_since_ms(db: sqlite3.Connection, term: int) -> int | None:
+    found = db.execute("SELECT since_ms FROM office WHERE term = ?", (term,)).fetchone()
+    return None if found is None else int(found[0])
+
+
+def spec_of(db: sqlite3.Connection, id: str) -> bytes:
+    """The newest version of a schedule as it was written. Empty: there is none."""
+    found = db.execute(
+        "SELECT spec FROM schedule WHERE id = :id UNION ALL SELECT spec FROM revision WHERE id = :id LIMIT 1",
+        {"id": id},
+    ).fetchone()
+    return b"" if found is None else bytes(found[0])
+
+
+def next_lid(db: sqlite3.Connection) -> int:
+    (found,) = db.execute("SELECT value FROM meta WHERE key = 'next_lid'").fetchone()
+    return int(found)

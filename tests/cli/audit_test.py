@@ -45,7 +45,7 @@ def one_schedule_or_the_beginning_of_ids_can_be_named(tocsin, wait):
 def a_time_that_has_not_come_is_refused(tocsin):
     done = tocsin("audit", "--from", "2990-01-01")
     assert (done.status, done.out) == (1, "")
-    assert "since" in done.err
+    assert "from: that time has not come yet" in done.err
 
 
 def many_schedules_are_counted_and_a_few_are_shown(tocsin, wait):

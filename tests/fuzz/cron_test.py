@@ -101,7 +101,7 @@ def _check_bytes(raw: bytes) -> None:
 
 
 def a_schedule_text_is_refused_or_holds_together() -> None:
-    fuzz("cron", _check_bytes, 8_000)
+    fuzz("cron", _check_bytes, 4_000)
 
 
 @settings(max_examples=300, deadline=None, database=None)
@@ -124,4 +124,4 @@ def _check_duration(raw: bytes) -> None:
 
 
 def a_duration_is_refused_or_whole_seconds() -> None:
-    fuzz("duration", _check_duration, 20_000)
+    fuzz("duration", _check_duration, 8_000)

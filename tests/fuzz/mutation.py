@@ -63,9 +63,11 @@ def corpus(subject: str) -> list[tuple[str, bytes]]:
     return found
 
 
-def mutants(subject: str, seeds: Sequence[bytes], number: int) -> Iterator[tuple[int, bytes]]:
-    """The mutants of these, each with its number."""
-    until = time.monotonic() + SECONDS
+def mutants(
+    subject: str, seeds: Sequence[bytes], number: int, share: float = 1.0
+) -> Iterator[tuple[int, bytes]]:
+    """The mutants of these, each with its number. ``share``: of the time, where it is time that counts."""
+    until = time.monotonic() + SECONDS * share
     at = FIRST
     while time.monotonic() < until if SECONDS else at < FIRST + number:
         yield at, mutant(random.Random(f"{SEED} {subject} {at}"), seeds)
@@ -79,6 +81,16 @@ def fuzz(subject: str, check: Callable[[bytes], object], number: int) -> None:
         _checked(check, raw, f"{subject}: {name} of the corpus")
     for at, raw in mutants(subject, [raw for _, raw in items], number):
         _checked(check, raw, f"{subject}: TOCSIN_FUZZ_SEED={SEED} TOCSIN_FUZZ_FROM={at}")
+
+
+def fuzz_behind(subject: str, mark: re.Pattern[bytes], check: Callable[[bytes], object], number: int) -> None:
+    """So many mutants of every file of the corpus, in which only what stands behind the mark has changed."""
+    items = corpus(subject)
+    for name, raw in items:
+        found = mark.search(raw)
+        kept = raw[: found.end()] if found else b""
+        for at, rest in mutants(f"{subject} {name}", [raw[len(kept) :]], number, 1 / len(items)):
+            _checked(check, kept + rest, f"{subject}: {name} TOCSIN_FUZZ_SEED={SEED} TOCSIN_FUZZ_FROM={at}")
 
 
 def outcome(work: Callable[[], _T], *refusals: type[Exception]) -> tuple[_T | None, Any]:

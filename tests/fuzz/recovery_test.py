@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tests.peers.messages_test import TOKEN
 
 from tocsin.config import Settings
 from tocsin.errors import Diverged, OfficeTaken, StateDamaged, TocsinError
-from tocsin.model.command import CreateToken, LaunchNow, PutSchedule
+from tocsin.model.command import CreateToken, LaunchNow, PutSchedule, SwitchSchedule
 from tocsin.model.schedule import convert
 from tocsin.node import compose
 from tocsin.replica.office import DataLock
@@ -228,3 +229,29 @@ def a_damaged_mark_of_divergence_is_still_one(tmp_path: Path) -> None:
             check_not_diverged(tmp_path / "state.db")
         assert refused.value.message
         assert refused.value.message.isprintable()
+
+
+def a_text_that_is_none_ends_the_service_and_the_state_is_rebuilt(left: Any, tmp_path: Path) -> None:
+    """It is not taken for a full disk, which would be waited for."""
+    data, content = left
+    copy = shutil.copytree(data, tmp_path / "data")
+
+    async def met() -> BaseException | None:
+        replica = compose(Settings(data=copy, name="one")).replica
+        await replica.start()
+        await replica._on_state(
+            replica._store.db.execute, "UPDATE schedule SET zone = CAST(x'ff' AS TEXT) WHERE id = 's2'"
+        )
+        asking = asyncio.create_task(replica.propose(SwitchSchedule("s2", False)))
+        error = await asyncio.wait_for(replica.failed(), 10)
+        asking.cancel()
+        await replica.stop()
+        return error
+
+    assert isinstance(asyncio.run(met()), sqlite3.OperationalError)
+    schedules, launches, *_ = asyncio.run(_lived(copy))
+    assert [row for row in schedules if row[0] != "s2"] == [row for row in content[0] if row[0] != "s2"]
+    assert launches == content[1]
+    assert [row[:3] for row in schedules if row[0] == "s2"] == [
+        ("s2", 2, 0)
+    ]  # what was asked for was in the journal

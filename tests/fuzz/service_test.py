@@ -24,9 +24,9 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     data = tmp_path_factory.mktemp("left") / "data"
     running = Service(data, "--snapshot-interval", "1s")
-    for number in range(3):
+    for number in range(2):
         before = running.ask("GET", "/v1/status").json["snapshot_sequence"]
-        for each in range(10):
+        for each in range(15):
             running.create(f"group{number}/s{each}", description="y" * 200)
         _wait(lambda before=before: running.ask("GET", "/v1/status").json["snapshot_sequence"] != before)
     assert running.stop() == 0

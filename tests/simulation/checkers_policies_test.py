@@ -66,6 +66,13 @@ def a_backfill_waits_for_everything_whatever_the_policy() -> None:
     assert len(found(telling, "overlap")) == 1
 
 
+def what_falls_due_does_not_wait_for_a_backfill_where_the_owner_allows_overlaps() -> None:
+    telling = Telling()
+    telling.launch(T0 + 120, lasts_s=70)
+    telling.mark(telling.launch(T0 + 60, T0 + 120), is_backfill=True)
+    assert found(telling, "overlap") == []
+
+
 def a_relaunch_by_hand_may_run_beside_another() -> None:
     telling = Telling(overlap="queue")
     telling.launch(T0 + 120, lasts_s=70)
@@ -172,6 +179,16 @@ def a_count_that_a_new_leader_begins_anew_is_found() -> None:
     telling, name = retried(5.0, retry=Retry(limit=2, backoff="1s"))
     telling.call(name, T0 + 80, attempt=1, by="b", term=2)
     assert found(telling, "retry") == [f"attempt 1 of {name} was made after attempt 2"]
+
+
+def an_attempt_that_was_held_up_until_after_the_next_one_says_nothing_about_the_wait() -> None:
+    telling, name = retried(5.0, on_doubt="relaunch")
+    first = telling.history.calls[0]
+    first.sent_ms, first.at_ms, first.ended_ms = ((T0 + 90) * 1000.0 + after for after in (0, 1, 2))
+    telling.mark(name, failed_attempts=((1, (T0 + 61) * 1000, "outcome unknown, to be called again"),))
+    for call in telling.history.calls:
+        call.term = call.attempt
+    assert found(telling, "retry") == []
 
 
 def a_call_of_a_former_leader_that_was_held_up_is_no_retry() -> None:

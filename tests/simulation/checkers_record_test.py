@@ -197,6 +197,14 @@ def what_was_given_up_because_the_record_was_lost_may_have_been_done() -> None:
     assert found(telling, "rows true") == []
 
 
+def what_may_be_called_again_is_given_up_by_its_own_policies_after_a_loss() -> None:
+    for on_doubt, findings in (("skip", 1), ("relaunch", 0)):
+        telling = ordinary(on_doubt=on_doubt)
+        telling.mark(f"s-{T0 + 60}", state="skipped", reason=NOBODY)
+        telling.lost(T0 + 130, T0 + 30, after=2)
+        assert len(found(telling, "rows true")) == findings
+
+
 def a_cancellation_that_nobody_asked_for_is_found() -> None:
     telling = ordinary()
     name = f"s-{T0 + 60}"

@@ -49,13 +49,15 @@ def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> Cat
         return CatchUp(None, last_s + 1, last_s, _DOUBTFUL)
     last_s = _last_missed(plan, schedule, first_s, presence)
     policy = plan.rule.missed
+    is_lost = first_s * 1000 < presence.doubtful_until_ms
+    why = "the record of this time was lost" if is_lost else "nobody was in office"
     if policy is Missed.SKIP:
-        return CatchUp(None, last_s + 1, last_s, "missed: nobody was in office, and the policy is 'skip'")
+        return CatchUp(None, last_s + 1, last_s, f"missed: {why}, and the policy is 'skip'")
     if policy is Missed.LAST:
-        kept, given_up = last_s, "missed: nobody was in office, and the policy launches only the last one"
+        kept, given_up = last_s, f"missed: {why}, and the policy launches only the last one"
     else:
         kept = _earliest_kept(plan, first_s, last_s)
-        given_up = f"missed: nobody was in office, and 'all' launches at most {CATCH_UP_MAX}"
+        given_up = f"missed: {why}, and 'all' launches at most {CATCH_UP_MAX}"
     return CatchUp(catch_up_slot(plan, schedule, kept, presence), kept, last_s, given_up)
 
 

@@ -27,6 +27,16 @@ SKIPPED_FOR = (
 ``deadline`` the policies; ``deleted`` and ``edited`` the schedule was, or was paused, before it could be launched;
 ``imported`` its moment had passed when it came; ``resolved`` a person, or the replica that was to call, said so.
 """
+FINDINGS = (
+    "doubled",
+    "repeated",
+    "unaccounted",
+    "early",
+    "no_occurrence",
+    "not_in_force",
+    "no_start",
+    "unreadable",
+)
 HARMLESS = ("unreadable",)
 """Kinds of findings that are about the audit itself, and not about what was launched."""
 
@@ -155,7 +165,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that must not be."""
 
     kind: str
-    """doubled, repeated, unaccounted, early, no_occurrence, not_in_force, no_start; or unreadable."""
+    """One of ``FINDINGS``."""
     schedule: str
     at: datetime | None
     """The instant that it is about."""

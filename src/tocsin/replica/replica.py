@@ -347,6 +347,7 @@ class Replica:
 
     @property
     def meta(self) -> Meta:
+        self.parts  # noqa: B018  # why: raises while it is starting, when there may be no state yet
         return self._store.meta
 
     @property

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -133,7 +133,7 @@ class Machine:
             wrong = await replica.failed()
         except Exception as failed:  # noqa: BLE001  # why: whatever ends a process is told
             wrong = failed
-        if process.is_dead or self.process is not process:
+        if wrong is None or process.is_dead or self.process is not process:
             return
         around.tell(f"{process} ends by itself: {wrong}")
         around.history.ended_badly.append((around.now_ms(), self.name, f"{type(wrong).__name__}: {wrong}"))
@@ -213,6 +213,7 @@ class Machine:
             backups=Backups(
                 self._backup.as_uri(), keep=4, owner=Owner(_signed, lambda: [f"{each}=" for each in names])
             ),
+            objection=_no_objection,
             losses=self.losses,
             digests=lambda: _Digests(self._snapped),
             new_id=lambda: ids.randbytes(16),
@@ -246,6 +247,11 @@ class Machine:
                 from_ms = last.from_ms
                 authorities.pop()
         authorities.append(Authority(self.name, process.number, term, from_ms, until_ms))
+
+
+async def _no_objection(members: Sequence[str]) -> str:
+    """Whether other replicas of the same cluster go on elsewhere: here everybody is known."""
+    return ""
 
 
 def _signed(text: str) -> str:

@@ -75,7 +75,7 @@ def simulate(plan: Plan, progress: Progress | None = None) -> Outcome:
                 plan.snapshot_interval_s,
             )
             loop.idle = lambda: leap.leap(world)
-            with listening(world.trace, Path(folder)):
+            with listening(world.trace):
                 verdicts = _play(world, plan, loop, progress)
                 for machine in world.machines.values():
                     machine.crash()

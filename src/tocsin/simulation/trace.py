@@ -28,12 +28,14 @@ class Line(NamedTuple):
 class Trace:
     """The lines so far."""
 
-    def __init__(self, now_ms: Callable[[], float]) -> None:
+    def __init__(self, now_ms: Callable[[], float], folder: Path) -> None:
+        """``folder``: where on this machine the world is kept, which is no part of what happens in it."""
         self._now_ms = now_ms
+        self._here = str(folder)
         self.lines: list[Line] = []
 
     def tell(self, text: str) -> None:
-        self.lines.append(Line(self._now_ms(), text))
+        self.lines.append(Line(self._now_ms(), text.replace(self._here, "")))
 
     def digest(self) -> str:
         total = hashlib.blake2b(digest_size=12)
@@ -49,9 +51,8 @@ class Trace:
 
 
 @contextlib.contextmanager
-def listening(trace: Trace, folder: Path) -> Iterator[None]:
-    """What replicas log becomes part of the trace, except where on this machine the world is kept."""
-    here = str(folder)
+def listening(trace: Trace) -> Iterator[None]:
+    """What replicas log becomes part of the trace."""
 
     def heard(logger: Any, level: str, event: Any) -> Any:
         if _LEVELS.get(level, 20) >= 20:
@@ -59,7 +60,7 @@ def listening(trace: Trace, folder: Path) -> Iterator[None]:
             error = event.pop("exc_info", None)
             facts = "".join(f" {key}={value}" for key, value in sorted(event.items()))
             cause = "" if error is None else f" {error!r}"
-            trace.tell(f"{PROCESS.get() or 'world'}: {what}{facts}{cause}".replace(here, ""))
+            trace.tell(f"{PROCESS.get() or 'world'}: {what}{facts}{cause}")
         raise structlog.DropEvent
 
     before = structlog.get_config()

@@ -211,8 +211,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # The loop itself
 
     def _broken(self, loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
-        """A callback raised, which none may do: that is a defect, of the simulation or of what it runs."""
-        self._error = self._error or told.get("exception") or RuntimeError(told.get("message"))
+        """A callback raised, which none may do: that is a defect, of the simulation or of what it runs. That nobody asks
+        for what the dead left behind is none."""
+        if "handle" in told:
+            self._error = self._error or told.get("exception") or RuntimeError(told.get("message"))
 
     def _run_once(self) -> None:
         if self._error is not None:

@@ -41,7 +41,7 @@ class World:
         self.epoch_ms = epoch_ms
         self.chance = Chance(seed)
         self.history = History(began_ms=epoch_ms)
-        self.trace = Trace(self.now_ms)
+        self.trace = Trace(self.now_ms, folder)
         self.network = Network(loop, self.chance.of("network"))
         names = [chr(ord("a") + number) for number in range(replicas)]
         self.quorum = Quorum(loop, names, self.now_ms, self.history)

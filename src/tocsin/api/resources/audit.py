@@ -19,6 +19,7 @@ from tocsin.api.service import Given, Service, moment_of, seconds_of
 from tocsin.decide.retrace import Retrace
 from tocsin.errors import Gap, InvalidInput
 from tocsin.model.audit import AuditCounts, AuditItem, AuditPage, Finding, JournalCover
+from tocsin.model.ids import ID_LENGTH_MAX, check_id
 from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
 from tocsin.replica import audits
@@ -66,7 +67,11 @@ async def audit(
         str | None,
         QueryParameter(
             description="Only this schedule. It may have been deleted since.",
-            schema_extra={"pattern": query.ID_PATTERN, "examples": ["billing/payroll"]},
+            schema_extra={
+                "pattern": query.ID_PATTERN,
+                "maxLength": ID_LENGTH_MAX,
+                "examples": ["billing/payroll"],
+            },
         ),
     ] = None,
     limit: Annotated[
@@ -78,7 +83,7 @@ async def audit(
     what is recorded; doubling and order by the journal, as far as it is kept. It comes in parts, and whoever asks adds
     them up: first pages of the journal, then pages of schedules. A page may name no schedule although more follow."""
     if schedule is not None:
-        require_reach(caller, schedule)
+        require_reach(caller, check_id(schedule, field="schedule"))
     now_ms = service.now_ms()
     window = _window(since, until, now_ms)
     wanted = Wanted(query.prefix_of(prefix), schedule, caller.prefixes)
@@ -93,18 +98,17 @@ HANDLERS = (audit,)
 
 
 def _window(since: str | None, until: str | None, now_ms: int) -> Window:
-    """Up to the end of the present second: what is due in it waits, or has been decided."""
-    now_s = now_ms // 1000
-    to_s = now_s + 1 if until is None else min(seconds_of(moment_of(until, "until")), now_s + 1)
+    """Up to the end of the present second: what is due in it waits, or has been decided. Of a time that has not come
+    there is nothing to judge."""
+    ends_s = now_ms // 1000 + 1
+    to_s = ends_s if until is None else seconds_of(moment_of(until, "until"))
     from_s = to_s - DAY_S if since is None else seconds_of(moment_of(since, "since"))
-    if from_s >= to_s:
+    if until is not None and from_s > to_s:
         raise InvalidInput(
-            "that time is empty or has not come yet",
-            field="since",
-            value=since,
-            allowed="a moment before until, and before now",
+            "the end is before the beginning", field="until", value=until, allowed="a moment after since"
         )
-    return Window(max(0, from_s), to_s, now_ms)
+    from_s = max(0, min(from_s, ends_s))
+    return Window(from_s, max(from_s, min(to_s, ends_s)), now_ms)
 
 
 async def _journal_page(service: Service, asked: _Asked, after: int) -> AuditPage:

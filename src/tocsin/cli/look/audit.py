@@ -10,7 +10,7 @@ import typer
 from tocsin.cli import moments
 from tocsin.cli.command import Json, Limit, Url, ask, print_json, say
 from tocsin.cli.complete import schedule_ids
-from tocsin.errors import NotFound
+from tocsin.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from tocsin.client import Client
@@ -74,6 +74,13 @@ async def _audit(client: Client, id: str, since: str, until: str) -> AuditPage:
             behind = f", up to {whole.items[-1].schedule}" if whole.items else ""
             say(f"{whole.schedules} schedules judged{behind} ...")
     assert whole is not None
+    if whole.since >= whole.until:
+        raise InvalidInput(
+            "that time has not come yet, or holds nothing",
+            field="from",
+            value=since,
+            allowed="a time that has passed",
+        )
     if id and not whole.schedules:
         raise NotFound(
             f"there is no schedule {id!r}, and no id begins with it", hint="'tocsin list' shows all"

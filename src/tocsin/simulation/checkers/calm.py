@@ -1,8 +1,8 @@
 """When nothing is broken any more, the service catches up.
 
-In the end everybody is there, somebody leads and all say so; nobody is behind; nothing that is due waits; no launch stays open longer
-than its target and its policies explain; whoever asks is answered. And from half a minute into the calm on, launches
-start on time.
+In the end everybody is there, somebody leads and all say so; nobody is behind; nothing that is due waits; no launch
+stays open longer than its target and its policies explain; whoever asks is answered. And from half a minute into the
+calm on, launches start on time.
 
 Launches that have to wait by their own policy (queue, replace, catching up in order, a backfill, a person's run-now)
 are not on time by design, and neither is what a crowd of orders stands before.

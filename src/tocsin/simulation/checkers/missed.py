@@ -55,9 +55,15 @@ def _caught_up(
             continue
         # A moment that is the very beginning had its entry already.
         index = bisect_right(begins, row.planned_ms - 1) - 1
-        if index >= 0 and row.planned_ms < apart[index][1] <= row.started_ms:
+        if index >= 0 and _planned_by_ms(row, specs[key]) < apart[index][1] <= row.started_ms:
             found[key, apart[index]].append(row)
     return found
+
+
+def _planned_by_ms(row: LaunchRow, version: VersionRow) -> int:
+    """The latest that its moment can have been: of what had to wait its jitter is not recorded."""
+    is_hidden = row.planned_ms == row.instant_s * 1000
+    return row.planned_ms + (duration_ms(version.schedule.jitter) if is_hidden else 0)
 
 
 def _apart(absences: list[_Absence]) -> list[_Absence]:

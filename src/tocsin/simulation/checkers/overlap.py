@@ -94,6 +94,9 @@ class _Judged:
             return True
         if row.cancel is not None and other.receiver != "workshop":
             return True
+        begun = self.rows[call.name]
+        if self.overlap(begun) == "allow" and (row.started_ms or 0) >= (begun.started_ms or 0):
+            return True  # a backfill that began in the same breath: what falls due does not wait for it
         return loss_between(self._history, other.sent_ms, call.at_ms) is not None
 
 

@@ -25,6 +25,8 @@ from tocsin.simulation.checkers.contract import Checker, Finding
 from tocsin.simulation.checkers.reading import (
     calls_by_name,
     clock_was_changed,
+    is_doubtful,
+    is_repeatable,
     patience_ms,
     record,
     resolved_by_hand,
@@ -55,7 +57,7 @@ def check(history: History) -> Iterator[Finding]:
         if row.name not in history.lies and (wrong := truth.wrong(row)):
             told = f" ({row.reason})" if row.reason else ""
             yield Finding(_when(row), f"{row.name} is recorded as {row.state}{told}, and {wrong}", row.name)
-    yield from _missed(history, final)
+    yield from _missed(history, final, truth)
 
 
 class _Truth:
@@ -88,9 +90,17 @@ class _Truth:
                 return self._wrong_doubt(row, calls)
         return ""
 
+    def was_lost(self, version: int, reason: str, call: Call) -> bool:
+        """It was given up because nobody knows what was done in that time, and the reason says so. What may be called
+        again is not in doubt: its policies decide as if it had not been."""
+        if not any(lost.since_ms <= call.sent_ms <= lost.at_ms for lost in self._history.lost):
+            return False
+        known = self._specs.get((call.schedule, version))
+        return "lost" in reason or known is None or is_repeatable(known.schedule, [call])
+
     def _wrong_skip(self, row: LaunchRow, calls: list[Call]) -> str:
         for call in calls:
-            if call.had_effect and not _record_was_lost(self._history, row.reason, call):
+            if call.had_effect and not self.was_lost(row.version, row.reason, call):
                 return f"attempt {call.attempt} was done by {call.replica} in term {call.term}"
         return ""
 
@@ -98,7 +108,7 @@ class _Truth:
         why = row.cancel or row.reason
         if row.name not in self._cancels and not why.startswith("replaced by"):
             return "nobody had asked for that"
-        for call in calls:
+        for call in [] if is_doubtful(row) else calls:
             is_of_attempt = call.attempt == row.attempt and call.receiver == "workshop"
             if is_of_attempt and call.had_effect and call.answer == "succeeded":
                 return "it had succeeded"
@@ -140,12 +150,7 @@ def _kept_silent(call: Call, waited_ms: float) -> bool:
     return waited_ms > 0 and call.ended_ms - call.sent_ms > waited_ms - ON_THE_WAY_MS
 
 
-def _record_was_lost(history: History, reason: str, call: Call) -> bool:
-    """It was given up because nobody knows what was done in that time."""
-    return "lost" in reason and any(call.at_ms <= lost.at_ms for lost in history.lost)
-
-
-def _missed(history: History, final: Final) -> Iterator[Finding]:
+def _missed(history: History, final: Final, truth: _Truth) -> Iterator[Finding]:
     """Nothing was done of what is recorded as missed."""
     stretches: defaultdict[str, list[MissedRow]] = defaultdict(list)
     for missed in sorted(final.missed, key=lambda missed: (missed.schedule, missed.from_s)):
@@ -158,7 +163,7 @@ def _missed(history: History, final: Final) -> Iterator[Finding]:
         index = bisect_right(known, call.instant_s, key=lambda missed: missed.from_s) - 1
         if index < 0 or call.instant_s >= known[index].before_s:
             continue
-        if not _record_was_lost(history, known[index].reason, call):
+        if not truth.was_lost(known[index].version, known[index].reason, call):
             text = (
                 f"{call.name} is recorded as missed ({known[index].reason}), and was done by {call.replica}"
             )

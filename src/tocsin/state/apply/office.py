@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tocsin.model import change as c
 from tocsin.model.launch import CLOSED_FROM, LaunchState
+from tocsin.model.rule import decode_rule
 from tocsin.state.apply.context import Context
 
 BRIEF_MS = 6_000
@@ -36,15 +37,30 @@ def returned(context: Context, change: c.Returned) -> None:
 
 
 def restored(context: Context, change: c.Restored) -> None:
-    """What waited for another attempt, or for its turn, may have had it: it is concluded like what was handed over."""
+    """What waited for another attempt, or for its turn, may have had it. The former is concluded like what was handed
+    over. The latter goes on waiting where once more is harmless: all at once would be against its owner's will."""
     context.meta.doubtful_until_ms = context.entry.time_ms
+    _doubt_what_waits(context)
     context.db.execute(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, retry_at_ms = NULL, "
         "started_ms = coalesce(started_ms, instant_s * 1000), attempt_ms = ?, accepted_ms = NULL "
-        f"WHERE state < {CLOSED_FROM} AND state IN ({LaunchState.RETRYING:d}, {LaunchState.QUEUED:d})",
+        f"WHERE state < {CLOSED_FROM} AND state = {LaunchState.RETRYING:d}",
         (context.entry.time_ms,),
     )
     _was_absent(context, since_ms=change.since_ms)
+
+
+def _doubt_what_waits(context: Context) -> None:
+    rows = context.db.execute(
+        "SELECT q.lid, s.sid, s.rule FROM launch q INDEXED BY launch_queued LEFT JOIN schedule s ON s.sid = q.sid "
+        f"WHERE q.state = {LaunchState.QUEUED:d}"
+    ).fetchall()
+    doubtful = [(lid,) for lid, sid, rule in rows if sid is None or not decode_rule(rule).may_repeat]
+    context.db.executemany(
+        f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = {context.entry.time_ms}, reason = "
+        "'the record of this time was lost: it may have had its turn' WHERE lid = ?",
+        doubtful,
+    )
 
 
 def checkpoint(context: Context, change: c.Checkpoint) -> int:

@@ -78,8 +78,8 @@ def any_request_is_answered_and_nothing_is_our_fault(start: Any, tmp_path: Path)
     """And nothing was taken that could not be read back: the journal is replayed, on an empty state."""
     service = start(tmp_path / "data")
     with contextlib.closing(_Caller(service)) as caller:
-        fuzz("request", caller.ask, 800)
-        fuzz_behind("request", re.compile(rb"[?\n]"), caller.ask, 12)
+        fuzz("request", caller.ask, 500)
+        fuzz_behind("request", re.compile(rb"[?\n]"), caller.ask, 8)
     assert caller.statuses.get(200, 0) > 50, "hardly anything was taken, so hardly anything was tried"
     seen = _all(service)
     assert seen

@@ -30,7 +30,7 @@ from tocsin.replica.replica import Replica
 from tocsin.replica.terms import OwnTerms
 from tocsin.state import snapshot
 
-FLIPS = 6
+FLIPS = 4
 _CONTENT = (
     "SELECT id, version, enabled, resolved, spec, note FROM schedule ORDER BY id",
     "SELECT sid, instant_s, kind, state, attempt FROM launch ORDER BY lid",

@@ -114,16 +114,3 @@ def a_changed_entry_that_is_needed_is_named_and_nothing_is_started(left: Path, t
     assert "is damaged: its checksum does not match" in told
     assert "journal entry " in told
     assert "Traceback" not in told
-
-
-def a_journal_of_the_wrong_shape_is_named_and_nothing_is_started(left: Path, tmp_path: Path) -> None:
-    data = _copy(left, tmp_path)
-    raw = bytearray((data / "journal.db").read_bytes())
-    raw[4096:8192] = bytes(4096)
-    (data / "journal.db").write_bytes(raw)
-    command = [sys.executable, "-m", "tocsin", "serve", "--data", str(data), "--listen", "127.0.0.1:0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode != 0
-    told = done.stdout + done.stderr
-    assert f"the journal {data / 'journal.db'} is damaged" in " ".join(told.split())
-    assert "Traceback" not in told

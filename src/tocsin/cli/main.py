@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli import backup, cluster, completion, reckon, serve, tokens
+from tocsin.cli import backup, cluster, completion, reckon, serve, simulate, tokens
 from tocsin.cli.command import Command, Json, print_json
 from tocsin.cli.define import add, commands
 from tocsin.cli.define.set import set_fields
@@ -114,6 +114,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Without a service": {
         "next": reckon.next_instants,
         "explain": reckon.explain,
+        "sim": simulate.sim,
         "completion": completion.completion,
     },
 }

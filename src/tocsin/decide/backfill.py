@@ -21,9 +21,9 @@ class Known(NamedTuple):
     """What is recorded about the past of a schedule."""
 
     states: Mapping[int, str]
-    """By instant: the states of the launches there are."""
+    """By instant: the states of the launches there are; ``unrecorded`` where the record was lost."""
     missed: Sequence[tuple[int, int]]
-    """Stretches [from, before) that nobody was in office for."""
+    """Stretches [from, before) that nobody was in office for, or that were certainly not launched."""
     paused_ms: Sequence[tuple[int, int]]
     """Times [since, until) in which it was paused or deleted."""
     first_known_ms: int
@@ -66,6 +66,8 @@ def _judged(instant_s: int, known: Known, unrecorded: bool) -> Past:
         return Past(
             instant_s, True, "it was skipped" if state == "skipped" else "it was cancelled before it started"
         )
+    if state == "unrecorded":
+        return _unrecorded(instant_s, unrecorded)
     if state is not None:
         return Past(instant_s, False, f"it was launched: {state}")
     if instant_s <= known.forgotten_upto_s:

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from tocsin.decide.timeline import Plan, Slot, chosen
 from tocsin.model.ids import launch_name
+from tocsin.model.launch import RECORD_LOST
 from tocsin.model.rule import Missed
 
 CATCH_UP_MAX = 1000
 """How many missed occurrences of one schedule ``all`` launches at the most: the newest."""
 
 
-_DOUBTFUL = "missed: the record of this time was lost, it may have been launched, and on_doubt is 'skip'"
+_DOUBTFUL = f"{RECORD_LOST}, it may have been launched, and on_doubt is 'skip'"
 
 
 class Presence(NamedTuple):
@@ -50,14 +51,14 @@ def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> Cat
     last_s = _last_missed(plan, schedule, first_s, presence)
     policy = plan.rule.missed
     is_lost = first_s * 1000 < presence.doubtful_until_ms
-    why = "the record of this time was lost" if is_lost else "nobody was in office"
+    why = RECORD_LOST if is_lost else "missed: nobody was in office"
     if policy is Missed.SKIP:
-        return CatchUp(None, last_s + 1, last_s, f"missed: {why}, and the policy is 'skip'")
+        return CatchUp(None, last_s + 1, last_s, f"{why}, and the policy is 'skip'")
     if policy is Missed.LAST:
-        kept, given_up = last_s, f"missed: {why}, and the policy launches only the last one"
+        kept, given_up = last_s, f"{why}, and the policy launches only the last one"
     else:
         kept = _earliest_kept(plan, first_s, last_s)
-        given_up = f"missed: {why}, and 'all' launches at most {CATCH_UP_MAX}"
+        given_up = f"{why}, and 'all' launches at most {CATCH_UP_MAX}"
     return CatchUp(catch_up_slot(plan, schedule, kept, presence), kept, last_s, given_up)
 
 

@@ -27,6 +27,8 @@ class LaunchState(enum.IntEnum):
 
 
 CLOSED_FROM = 10
+RECORD_LOST = "missed: the record of this time was lost"
+"""How the reason begins of what was given up without anybody knowing whether it had been launched."""
 
 
 class LaunchKind(enum.IntEnum):

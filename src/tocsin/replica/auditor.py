@@ -1,7 +1,7 @@
 """Beside the leader: what was to happen is reckoned anew, round after round, and held against what is recorded.
 
 A round goes over all schedules, in portions on a reader's thread, and rests in between for nine times as long as it
-worked: ten million schedules take their time, and hold nobody up. It judges the time since the round before, up to a
+worked: millions of schedules take their time, and hold nobody up. It judges the time since the round before, up to a
 minute ago: what was due then has been decided. What is open or waits by then is counted as it is, and not again.
 
 Before the schedules come the entries that were written since, as long as the journal still holds them.
@@ -24,7 +24,7 @@ from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
 from tocsin.decide.retrace import Retrace
 from tocsin.errors import Gap, TocsinError
-from tocsin.model.audit import AuditCounts, Finding
+from tocsin.model.audit import HARMLESS, AuditCounts, Finding
 from tocsin.model.entry import Entry
 from tocsin.observe.metrics import Metrics
 from tocsin.replica import audits
@@ -82,6 +82,10 @@ class _Term(msgspec.Struct):
     """All that was planned before this second."""
     seq: int
     retrace: Retrace
+    window: Window | None = None
+    """What the present round judges: one that was held up goes on where it was."""
+    after: int = 0
+    """The schedule that was judged last."""
 
 
 class Auditor:
@@ -134,8 +138,9 @@ class Auditor:
             return
         await self._entries(term)
         now_ms = self._clock.wall_ms()
-        window = Window(term.upto_s, now_ms // 1000 - MARGIN_S, now_ms)
+        window = term.window or Window(term.upto_s, now_ms // 1000 - MARGIN_S, now_ms)
         if window.to_s > window.from_s and self._goes_on(term):
+            term.window = window
             await self._schedules(term, window)
         self._metrics.behind_seconds.set(max(0.0, self._clock.wall_ms() / 1000 - term.upto_s))
 
@@ -160,7 +165,6 @@ class Auditor:
         """What was written since, held against the record."""
         last = self._around.meta().seq
         while term.seq < last and self._goes_on(term):
-            began_s = self._clock.elapsed_s()
             try:
                 entries = await self._reading.entries(term.seq, ENTRIES_AT_ONCE)
             except Gap:
@@ -170,33 +174,36 @@ class Auditor:
                 continue
             if not entries:
                 return
-            found: list[Finding] = await self._reading.read(audits.retraced, term.retrace, entries)
-            term.seq = entries[-1][0]
-            self._metrics.entries.inc(len(entries))
-            for finding in found:
-                counts = AuditCounts(doubled=int(finding.kind in ("doubled", "repeated")))
-                spec: bytes = await self._reading.read(traces.spec_of, finding.schedule)
-                self._metrics.count(self._values_of(spec), counts)
-                self._tell([finding], counts)
-            await self._rest(began_s)
+            for portion in audits.in_portions(entries):
+                began_s = self._clock.elapsed_s()
+                found: list[Finding] = await self._reading.read(audits.retraced, term.retrace, portion)
+                term.seq = portion[-1][0]
+                self._metrics.entries.inc(len(portion))
+                await self._count_findings(found)
+                await self._rest(began_s)
+
+    async def _count_findings(self, found: Sequence[Finding]) -> None:
+        for finding in found:
+            counts = AuditCounts(doubled=int(finding.kind in ("doubled", "repeated")))
+            spec: bytes = await self._reading.read(traces.spec_of, finding.schedule)
+            self._metrics.count(self._values_of(spec), counts)
+            self._tell([finding], counts)
 
     async def _schedules(self, term: _Term, window: Window) -> None:
         """All of them, or as many as this replica leads for."""
-        after = 0
-        while True:
+        while self._goes_on(term):
             began_s = self._clock.elapsed_s()
+            now = window._replace(now_ms=self._clock.wall_ms())
             judgement: audits.Judgement = await self._reading.read(
-                audits.judge_next, window, self._retention, after, SCHEDULES_AT_ONCE
+                audits.judge_next, now, self._retention, term.after, SCHEDULES_AT_ONCE
             )
             self._count(judgement.judged)
             self._metrics.schedules.inc(judgement.looked_at)
             if judgement.last is None:
-                break
-            after = judgement.last[1]
+                term.upto_s, term.window, term.after = window.to_s, None, 0
+                return
+            term.after = judgement.last[1]
             await self._rest(began_s)
-            if not self._goes_on(term):
-                return  # what is left belongs to nobody: the next leader begins with itself
-        term.upto_s = window.to_s
 
     def _count(self, judged: Sequence[Judged]) -> None:
         for past, told in judged:
@@ -215,10 +222,14 @@ class Auditor:
             self.found.doubled += counts.doubled
             self.found.unaccounted += counts.unaccounted
             self._found_s = self._clock.elapsed_s()
-        for finding in findings[:NAMED_MAX]:
-            at = "" if finding.at is None else finding.at.isoformat()
-            log.error("the audit found what must not be", kind=finding.kind, schedule=finding.schedule, at=at,
-                      reason=finding.told)  # fmt: skip
+        for finding in [each for each in findings if each.kind not in HARMLESS][:NAMED_MAX]:
+            log.error(
+                "the audit found what must not be",
+                kind=finding.kind,
+                schedule=finding.schedule,
+                at="" if finding.at is None else finding.at.isoformat(),
+                reason=finding.told,
+            )
 
     def _rest(self, began_s: float) -> Awaitable[bool]:
         worked_s = self._clock.elapsed_s() - began_s

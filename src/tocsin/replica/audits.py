@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ from tocsin.model.audit import Finding, Past
 from tocsin.model.entry import Entry
 from tocsin.state import accounts, traces
 
+LAUNCHES_AT_ONCE = 2_000
+"""So many launches that entries name are held against the record in one portion, or one entry."""
 STEPS_AT_ONCE = 200_000
 """So many occurrences are looked at in one portion; it ends with the schedule in which it is reached."""
 
@@ -92,6 +94,27 @@ def retraced(db: sqlite3.Connection, retrace: Retrace, entries: Sequence[tuple[i
             next_lid=traces.next_lid(db),
         )
     return retrace.judge(entries, known)
+
+
+def in_portions(entries: Sequence[tuple[int, Entry]]) -> Iterator[list[tuple[int, Entry]]]:
+    """As many at once as name some launches: a herd's entry names thousands, a renewal none."""
+    portion: list[tuple[int, Entry]] = []
+    weight = 0
+    for pair in entries:
+        portion.append(pair)
+        weight += weight_of(pair[1])
+        if weight >= LAUNCHES_AT_ONCE:
+            yield portion
+            portion, weight = [], 0
+    if portion:
+        yield portion
+
+
+def weight_of(entry: Entry) -> int:
+    """How many launches it names."""
+    return sum(
+        len(getattr(change, "sids", ())) + len(getattr(change, "lids", ())) for change in entry.changes
+    )
 
 
 async def first_since(

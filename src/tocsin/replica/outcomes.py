@@ -13,7 +13,11 @@ from tocsin.replica.launcher import Reports
 from tocsin.targets.contract import Outcome, Target, Verdict
 
 REASON_LENGTH_MAX = 500
-_RESOLVED = {Verdict.SUCCEEDED: LaunchState.SUCCEEDED, Verdict.NOT_STARTED: LaunchState.SKIPPED}
+_RESOLVED = {
+    Verdict.SUCCEEDED: LaunchState.SUCCEEDED,
+    Verdict.NOT_STARTED: LaunchState.SKIPPED,
+    Verdict.CANCELLED: LaunchState.CANCELLED,
+}
 
 
 def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> list[c.Change]:

@@ -99,7 +99,9 @@ class Silence:
         self.waits_for = ""
         candidate: Due | None = None
         if is_heard and not self._around.problem():
-            rows = await self._reading.read(queries.due, now_ms - OVERDUE_MS, LOOKED_AT)
+            # What is due is due by the clock of whoever leads, who is heard several times a second.
+            by_ms = now_ms if room is not None else meta.time_ms
+            rows = await self._reading.read(queries.due, by_ms - OVERDUE_MS, LOOKED_AT)
             candidate = self._with_room(rows, room) if room is not None else await self._of_another(rows)
         # Others see only that nothing was decided at all: what is overdue may wait for its own receiver.
         decided = () if room is not None else (meta.next_lid, meta.term)

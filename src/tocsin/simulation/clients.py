@@ -27,7 +27,11 @@ async def ask(world: World, kind: str, what: dict[str, Any]) -> None:
     """Carry out one planned wish."""
     if kind == "herd":
         for number in range(what["count"]):
-            schedule = {"id": f"{what['prefix']}-{number}", "cron": f"@at {what['at']}", "target": {"kind": "null"}}
+            schedule = {
+                "id": f"{what['prefix']}-{number}",
+                "cron": f"@at {what['at']}",
+                "target": {"kind": "null"},
+            }
             world.loop.spawn(None, _command(world, PutSchedule(convert(schedule)), what["via"]), "herd")
         return
     command = _command_of(world, kind, what)

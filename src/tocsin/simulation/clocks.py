@@ -11,7 +11,9 @@ class MachineClock:
     """The port ``Clock``. Durations are measured at the machine's own rate. The wall clock is kept near the truth, as a
     time service does, until it is put elsewhere or stopped."""
 
-    def __init__(self, loop: VirtualLoop, epoch_ms: float, rate: float, ahead_ms: float, booted_s: float) -> None:
+    def __init__(
+        self, loop: VirtualLoop, epoch_ms: float, rate: float, ahead_ms: float, booted_s: float
+    ) -> None:
         self._loop = loop
         self._epoch_ms = epoch_ms
         self._true_s = loop.time()

@@ -1,9 +1,9 @@
 """Over a quiet time in one leap.
 
-Most of the time nothing happens but that the leader is heard again and again. Nobody needs to live through that: when all
-is well and nothing is under way, time goes on at once to shortly before the next thing that will happen. Whatever renews
-itself every few seconds is put where its renewals would have put it, and its timers go along; what waits for longer
-waits as long as it would have.
+Most of the time nothing happens but that the leader is heard again and again. Nobody needs to live through that:
+when all is well and nothing is under way, time goes on at once to shortly before the next thing that will happen.
+Whatever renews itself every few seconds is put where its renewals would have put it, and its timers go along; what
+waits for longer waits as long as it would have.
 """
 
 from __future__ import annotations

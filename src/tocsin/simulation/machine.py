@@ -19,6 +19,8 @@ from tocsin.backup.manifest import Owner
 from tocsin.backup.store import Backups
 from tocsin.decide.retention import Retention
 from tocsin.errors import Diverged
+from tocsin.model.ids import launch_name
+from tocsin.model.launch import LaunchKind
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.office import LEADER_S, ElectedOffice
 from tocsin.replica.parts import Paths, Setup
@@ -30,7 +32,7 @@ from tocsin.simulation.neighbours import House, Neighbours
 from tocsin.simulation.network import Network
 from tocsin.simulation.quorum import Handle, Quorum
 from tocsin.simulation.receivers import Receivers
-from tocsin.simulation.targets import Exec, Herd, Http, WorstMoment
+from tocsin.simulation.targets import Exec, Herd, Http
 from tocsin.simulation.virtual import Process, VirtualLoop
 from tocsin.simulation.workshop import Workshop
 from tocsin.state import schema
@@ -52,12 +54,13 @@ class Surrounding(Protocol):
     network: Network
     quorum: Quorum
     receivers: Receivers
-    worst_moment: WorstMoment
     snapshot_interval_s: float
 
     def now_ms(self) -> float: ...
 
     def tell(self, text: str) -> None: ...
+
+    def worst_moment(self, process: Process) -> None: ...
 
     def houses(self) -> dict[str, House]: ...
 
@@ -107,6 +110,7 @@ class Machine:
         self._around = around
         self._backup = folder / "backup"
         self._disks = 0
+        self._named, self._next_lid, self._next_sid = "", 0, 0
         self.workshop = self._new_workshop()
 
     # Its life
@@ -195,9 +199,7 @@ class Machine:
         ids = around.chance.of(f"ids {process}")
         http = self.http = Http(process, clock, around.network, around.receivers, around.worst_moment)
         herd = Herd(process, clock, around.network, around.receivers, around.worst_moment)
-        command = Exec(
-            process, clock, around.network, around.receivers, around.worst_moment, self.workshop
-        )
+        command = Exec(process, clock, around.network, around.receivers, around.worst_moment, self.workshop)
         names = list(around.houses())
         return Setup(
             name=self.name,
@@ -228,6 +230,26 @@ class Machine:
             )
         )
 
+        if meta.next_lid != self._next_lid or meta.next_sid != self._next_sid:
+            self._note_names(store)
+
+    def _note_names(self, store: Store) -> None:
+        """Which launch and schedule got which number: entries speak of them by these."""
+        meta, history = store.meta, self._around.history
+        if meta.incarnation != self._named:
+            self._named, self._next_lid, self._next_sid = meta.incarnation, 0, 0
+        # A journal that was put back gives numbers out anew.
+        first_lid, first_sid = min(self._next_lid, meta.next_lid), min(self._next_sid, meta.next_sid)
+        self._next_lid, self._next_sid = meta.next_lid, meta.next_sid
+        for sid, id in store.db.execute("SELECT sid, id FROM schedule WHERE sid >= ?", (first_sid,)):
+            history.schedule_ids.setdefault((meta.incarnation, sid), set()).add(id)
+        for lid, sid, instant_s, kind in store.db.execute(
+            "SELECT lid, sid, instant_s, kind FROM launch WHERE lid >= ?", (first_lid,)
+        ):
+            for id in history.schedule_ids.get((meta.incarnation, sid), ()):
+                name = launch_name(id, instant_s, kind == LaunchKind.MANUAL)
+                history.launch_names.setdefault((meta.incarnation, lid), set()).add(name)
+
     def _snapped(self, seq: int, incarnation: str, digest: str) -> None:
         self._around.history.snapped.append(
             Snapped(self._around.now_ms(), incarnation, seq, self.name, digest)
@@ -242,10 +264,14 @@ class Machine:
         authorities = self._around.history.authorities
         from_ms, until_ms = self._around.now_ms(), self.clock.true_of_elapsed_ms(until_s)
         last = authorities[-1] if authorities else None
-        if last is not None and (last.replica, last.process, last.term) == (self.name, process.number, term):
-            if last.until_ms >= from_ms:
-                from_ms = last.from_ms
-                authorities.pop()
+        same = last is not None and (last.replica, last.process, last.term) == (
+            self.name,
+            process.number,
+            term,
+        )
+        if last is not None and same and last.until_ms >= from_ms:
+            from_ms = last.from_ms
+            authorities.pop()
         authorities.append(Authority(self.name, process.number, term, from_ms, until_ms))
 
 

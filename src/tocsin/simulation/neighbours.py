@@ -110,14 +110,10 @@ class Neighbours:
             content = await self._ask(name, read, COMMAND_PATIENCE_S)
         except Unreachable:
             return None
-        partial = folder / "fetched.partial"
-        folder.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
         # What comes over the wire is checked before it is let in, as the real transfer does.
         if hashlib.sha256(content).hexdigest() != made.sha256:
-            partial.unlink()
             return None
-        snapshot.admit(folder, partial, made)
+        await asyncio.to_thread(_admit, content, folder, made)
         return made
 
     async def _ask(
@@ -137,6 +133,13 @@ class Neighbours:
             raise _NotThere(str(wrong)) from None
         except Silence as wrong:
             raise Unreachable(str(wrong)) from None
+
+
+def _admit(content: bytes, folder: Path, made: Manifest) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / "fetched.partial"
+    partial.write_bytes(content)
+    snapshot.admit(folder, partial, made)
 
 
 class _NotThere(Unreachable):

@@ -1,13 +1,13 @@
 """The journal: a service that a majority of the machines keeps, as everybody sees it through a network that fails.
 
-How a majority agrees is not ours to simulate; that it does, and what remains when disks are lost, is. Each machine's disk
-holds the entries up to some number. An entry stands when a majority of the disks hold it.
+How a majority agrees is not ours to simulate; that it does, and what remains when disks are lost, is. Each
+machine's disk holds the entries up to some number. An entry stands when a majority of the disks hold it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, Unknown
@@ -25,7 +25,9 @@ PATIENCE_S = 1.5
 class Quorum:
     """What is written down, and on which disks."""
 
-    def __init__(self, loop: VirtualLoop, names: list[str], now_ms: Callable[[], float], history: History) -> None:
+    def __init__(
+        self, loop: VirtualLoop, names: list[str], now_ms: Callable[[], float], history: History
+    ) -> None:
         self._loop = loop
         self._now_ms = now_ms
         self._history = history
@@ -96,6 +98,15 @@ class Quorum:
         if self._former is not None:
             self._note_loss(self._former.incarnation, origin.after)
 
+    def go_on_from(self, birth: Birth, trimmed: int, records: Sequence[Record], last: int) -> None:
+        """A journal that there was before this world."""
+        self.birth = birth
+        self.trimmed, self.last = trimmed, last
+        for record in records:
+            self.records[record.seq] = record
+            self.landed_s[record.seq] = 0.0
+        self.spread()
+
     def lose(self, machines: list[str]) -> int | None:
         """These disks are gone. Returns the last entry that is left if a majority was among them, else None: the others
         have everything."""
@@ -135,7 +146,14 @@ class Quorum:
 class Handle:
     """One process's way to the journal: the port ``Journal``."""
 
-    def __init__(self, quorum: Quorum, network: Network, process: Process, now_ms: Callable[[], float], history: History) -> None:
+    def __init__(
+        self,
+        quorum: Quorum,
+        network: Network,
+        process: Process,
+        now_ms: Callable[[], float],
+        history: History,
+    ) -> None:
         self._quorum = quorum
         self._network = network
         self._process = process
@@ -248,5 +266,3 @@ class Handle:
             self._history.acknowledged.append(
                 Acknowledged(self._now_ms(), self._birth.incarnation, seq, id, process.name, process.number)
             )
-
-

@@ -131,7 +131,9 @@ class Receivers:
             had_effect=False,
         )
         self._history.calls.append(call)
-        self.tell(f"{place} is called by {process} in term {order.term}: {order.name} attempt {order.attempt}")
+        self.tell(
+            f"{place} is called by {process} in term {order.term}: {order.name} attempt {order.attempt}"
+        )
         return call
 
     def herd(self, order: Order, process: Process, sent_ms: float, clock_ms: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from tocsin.simulation import clients, finals, leap
+from tocsin.simulation import clients, finals, leap, replay
 from tocsin.simulation.checkers import ALL
 from tocsin.simulation.checkers.contract import Finding
 from tocsin.simulation.faults import FAULTS, break_something
@@ -73,12 +73,14 @@ def simulate(plan: Plan, progress: Progress | None = None) -> Outcome:
                 plan.epoch_s * 1000.0,
                 plan.replicas,
                 plan.snapshot_interval_s,
+                replay.load(Path(plan.replay)) if plan.replay else None,
             )
             loop.idle = lambda: leap.leap(world)
             with listening(world.trace):
                 verdicts = _play(world, plan, loop, progress)
                 for machine in world.machines.values():
                     machine.crash()
+            world.trace.close()
             hours = loop.time() / 3600
     finally:
         gc.collect()

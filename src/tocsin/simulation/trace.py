@@ -37,6 +37,10 @@ class Trace:
     def tell(self, text: str) -> None:
         self.lines.append(Line(self._now_ms(), text.replace(self._here, "")))
 
+    def close(self) -> None:
+        """Nothing more happens: what is left are the lines."""
+        self._now_ms = float
+
     def digest(self) -> str:
         total = hashlib.blake2b(digest_size=12)
         for line in self.lines:
@@ -46,7 +50,9 @@ class Trace:
     def about(self, words: Sequence[str], before_ms: float) -> list[Line]:
         """Lines in which one of these occurs, up to that moment."""
         return [
-            line for line in self.lines if line.at_ms <= before_ms and any(word in line.text for word in words)
+            line
+            for line in self.lines
+            if line.at_ms <= before_ms and any(word in line.text for word in words)
         ]
 
 

@@ -4,8 +4,8 @@ When nothing is ready to run, time jumps to the next timer. When there is no tim
 anything again: that is a deadlock, and is told as one.
 
 Every piece of work belongs to the process in whose context it was begun. A process that was killed is never given
-another step, not even to clean up; one that is paused gets its steps when it goes on. Work on "other threads" is done in
-a step of its own, in the order in which it was asked for.
+another step, not even to clean up; one that is paused gets its steps when it goes on. Work on "other threads" is
+done in a step of its own, in the order in which it was asked for.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def bury(task: asyncio.Task[Any]) -> None:
     coroutine = task.get_coro()
     # Whatever it would still like to do is done by a dead process: nobody outside hears of it.
     with contextlib.suppress(BaseException):
-        coroutine.close()  # type: ignore[union-attr]  # why: nobody makes tasks of anything else
+        coroutine.close()
 
 
 class _NoSockets:
@@ -141,7 +141,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now_s
 
     def timers(self) -> Iterator[asyncio.TimerHandle]:
-        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]  # why: the base class's own heap
+        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]  # why: its own heap
         return (timer for timer in scheduled if not timer.cancelled())
 
     def leap(self, by_s: float, moves: Callable[[asyncio.TimerHandle], bool]) -> None:
@@ -168,9 +168,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_later(self, handles: list[asyncio.Handle]) -> None:
         self._ready.extend(handles)  # type: ignore[attr-defined]  # why: the base class's own queue
 
-    def _make_task(
-        self, loop: asyncio.AbstractEventLoop, work: Any, **options: Any
-    ) -> asyncio.Task[Any]:
+    def _make_task(self, loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **options)
         context: contextvars.Context | None = options.get("context")
         process = PROCESS.get() if context is None else context.get(PROCESS)
@@ -211,8 +209,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # The loop itself
 
     def _broken(self, loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
-        """A callback raised, which none may do: that is a defect, of the simulation or of what it runs. That nobody asks
-        for what the dead left behind is none."""
+        """A callback raised, which none may do: that is a defect, of the simulation or of what it runs. That
+        nobody asks for what the dead left behind is none."""
         if "handle" in told:
             self._error = self._error or told.get("exception") or RuntimeError(told.get("message"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tocsin.simulation.neighbours import House
 from tocsin.simulation.network import Network
 from tocsin.simulation.quorum import Quorum
 from tocsin.simulation.receivers import Receivers
+from tocsin.simulation.replay import Start
 from tocsin.simulation.trace import Trace
 from tocsin.simulation.virtual import Process, VirtualLoop
 
@@ -36,6 +38,7 @@ class World:
         epoch_ms: float,
         replicas: int = 3,
         snapshot_interval_s: float = 3600.0,
+        start: Start | None = None,
     ) -> None:
         self.loop = loop
         self.epoch_ms = epoch_ms
@@ -64,6 +67,12 @@ class World:
                 clocks.uniform(100, 1e6),
             )
             self.machines[name] = Machine(name, folder, self, clock)
+        self.start = start
+        if start is not None:
+            self.quorum.go_on_from(start.birth, start.trimmed, start.records, start.seq)
+            for machine in self.machines.values():
+                machine.data.mkdir(parents=True)
+                shutil.copyfile(start.state, machine.data / "state.db")
 
     def now_ms(self) -> float:
         """The true time."""

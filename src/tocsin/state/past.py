@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from tocsin.errors import NotFound
-from tocsin.model.launch import LaunchKind, LaunchState
+from tocsin.model.launch import RECORD_LOST, LaunchKind, LaunchState
 from tocsin.state import queries
 
 FOREVER_MS = 1 << 62
@@ -30,13 +30,14 @@ def known(
     asked = {"id": schedule_id, "from": from_s, "until": until_s}
     sids = "(SELECT sid FROM schedule WHERE id = :id UNION SELECT sid FROM revision WHERE id = :id)"
     launches = db.execute(
-        f"SELECT instant_s, state, started_ms IS NULL FROM launch WHERE sid IN {sids} "
+        f"SELECT instant_s, state, started_ms IS NULL, reason FROM launch WHERE sid IN {sids} "
         f"AND kind = {LaunchKind.SCHEDULED:d} AND instant_s >= :from AND instant_s < :until",
         asked,
     )
-    states = {instant_s: _told(state, never_started) for instant_s, state, never_started in launches}
+    states = {instant_s: _told(*facts) for instant_s, *facts in launches}
     missed = db.execute(
-        f"SELECT from_s, before_s FROM missed WHERE sid IN {sids} AND before_s > :from AND from_s < :until",
+        f"SELECT from_s, before_s FROM missed WHERE sid IN {sids} AND before_s > :from AND from_s < :until "
+        f"AND reason NOT LIKE '{RECORD_LOST}%'",
         asked,
     ).fetchall()
     versions = db.execute(
@@ -52,7 +53,9 @@ def known(
     return states, missed, _idle(versions), first_known_ms, forgotten_s, None if due is None else due[0]
 
 
-def _told(state: int, never_started: bool) -> str:
+def _told(state: int, never_started: bool, reason: str | None) -> str:
+    if state == LaunchState.SKIPPED and (reason or "").startswith(RECORD_LOST):
+        return "unrecorded"
     if state == LaunchState.CANCELLED and never_started:
         return "not started"
     return LaunchState(state).name.lower()

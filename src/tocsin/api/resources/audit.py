@@ -19,6 +19,7 @@ from tocsin.api.service import Given, Service, moment_of, seconds_of
 from tocsin.decide.retrace import Retrace
 from tocsin.errors import Gap, InvalidInput
 from tocsin.model.audit import AuditCounts, AuditItem, AuditPage, Finding, JournalCover
+from tocsin.model.entry import Entry
 from tocsin.model.ids import ID_LENGTH_MAX, check_id
 from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
@@ -28,6 +29,9 @@ from tocsin.state import accounts
 
 DAY_S = 86_400
 ENTRIES_AT_ONCE = 500
+LAUNCHES_AT_ONCE = 50_000
+"""So many entries, or launches that they name, are judged for one page."""
+ENTRIES_READ = 20
 FINDINGS_MAX = 200
 _JOURNAL = "!"
 """No id begins with it: the cursor is still in the journal."""
@@ -118,13 +122,12 @@ async def _journal_page(service: Service, asked: _Asked, after: int) -> AuditPag
     if not after:
         after = await audits.first_since(window.from_s * 1000, first, last, replica.entries) - 1
     term = await _term_before(service, after)
-    try:
-        entries = await replica.entries(after, ENTRIES_AT_ONCE)
-    except Gap:
-        entries = []  # trimmed in this very moment: it was old
+    entries = await _some(service, after)
     # An entry of a clock that was put back does not end the time.
     within = [pair for pair in entries if pair[1].time_ms < window.to_s * 1000]
-    found = await replica.read(audits.retraced, Retrace(term), within)
+    retrace, found = Retrace(term), []
+    for portion in audits.in_portions(within):
+        found += await replica.read(audits.retraced, retrace, portion)
     counts = AuditCounts()
     kept = [finding for finding in found if asked.is_about(finding.schedule)]
     counts.doubled = sum(finding.kind in ("doubled", "repeated") for finding in kept)
@@ -136,6 +139,22 @@ async def _journal_page(service: Service, asked: _Asked, after: int) -> AuditPag
         whole=first == 1 or after >= first,
     )
     return await _page(service, asked, [], 0, counts, kept, cover, "=" if is_over else f"!{entries[-1][0]}")
+
+
+async def _some(service: Service, after: int) -> list[tuple[int, Entry]]:
+    """The next entries, as many as one page judges."""
+    found: list[tuple[int, Entry]] = []
+    launches = 0
+    while len(found) < ENTRIES_AT_ONCE and launches < LAUNCHES_AT_ONCE:
+        try:
+            more = await service.replica.entries(found[-1][0] if found else after, ENTRIES_READ)
+        except Gap:
+            break  # trimmed in this very moment: it was old
+        if not more:
+            break
+        found += more
+        launches += sum(audits.weight_of(entry) for _, entry in more)
+    return found
 
 
 async def _term_before(service: Service, after: int) -> int:

@@ -1,5 +1,5 @@
-"""What can go wrong, one function a kind. Each breaks something, waits, and mends it; a world in which none of them is at
-work is healthy.
+"""What can go wrong, one function a kind. Each breaks something, waits, and mends it; a world in which none of them
+is at work is healthy.
 
 ``processes``  killed, paused, restarted one after another
 ``ways``       messages that get lost, come late, overtake each other

@@ -26,8 +26,8 @@ async def slow(world: World, what: dict[str, Any]) -> None:
 
 
 async def lose(world: World, what: dict[str, Any]) -> None:
-    """One disk: the others have everything. A majority: the journal goes on from what is left of it. All: from the newest
-    backup, if there is one."""
+    """One disk: the others have everything. A majority: the journal goes on from what is left of it. All: from the
+    newest backup, if there is one."""
     lost = [world.machines[name] for name in what["lost"]]
     if what["snapshot_first"]:
         await checkpoint(world)

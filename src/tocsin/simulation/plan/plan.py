@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tocsin.errors import InvalidInput
 from tocsin.simulation.chance import Chance
 from tocsin.simulation.plan import trouble, workload
 
@@ -44,6 +46,8 @@ class Plan(msgspec.Struct, frozen=True):
     epoch_s: int
     snapshot_interval_s: float
     actions: tuple[Action, ...]
+    replay: str = ""
+    """The data directory that it goes on from; empty: it begins with nothing."""
 
     def only(self, numbers: Sequence[int]) -> Plan:
         """The same with fewer actions."""
@@ -55,10 +59,32 @@ class Plan(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, hours=hours, actions=actions)
 
 
-def make_plan(seed: int, hours: float, replicas: int = 3, faults: Sequence[str] = FAMILIES) -> Plan:
+def write_plan(plan: Plan, path: Path) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
+
+
+def read_plan(path: Path) -> Plan:
+    """Raises InvalidInput for what is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Plan)
+    except (msgspec.MsgspecError, OSError, UnicodeError) as wrong:
+        raise InvalidInput(
+            f"{path} is no plan: {wrong}", field="--plan", value=str(path), hint="--save FILE writes one"
+        ) from None
+
+
+def make_plan(
+    seed: int,
+    hours: float,
+    replicas: int = 3,
+    faults: Sequence[str] = FAMILIES,
+    replay: str = "",
+    epoch_s: int | None = None,
+) -> Plan:
     """The same seed makes the same plan."""
     chance = Chance(f"plan {seed}")
-    epoch_s = workload.epoch_s(chance.of("epoch"))
+    if epoch_s is None:
+        epoch_s = workload.epoch_s(chance.of("epoch"))
     drawn: list[tuple[float, str, dict[str, Any]]] = []
     drawn += workload.standing(chance.of("standing"), epoch_s, SETTLING_S)
     rhythm = chance.of("rhythm")
@@ -66,9 +92,11 @@ def make_plan(seed: int, hours: float, replicas: int = 3, faults: Sequence[str] 
     for number, at_s in enumerate(_episodes(rhythm, hours)):
         drawn += _episode(chance, number, at_s, epoch_s, names, faults)
     drawn.sort(key=lambda each: each[0])
-    actions = tuple(Action(number, round(at_s, 3), kind, what) for number, (at_s, kind, what) in enumerate(drawn))
+    actions = tuple(
+        Action(number, round(at_s, 3), kind, what) for number, (at_s, kind, what) in enumerate(drawn)
+    )
     interval_s = rhythm.choice([1800.0, 3 * 3600.0, 6 * 3600.0]) * max(1.0, hours / 200)
-    return Plan(seed, hours, replicas, tuple(faults), epoch_s, interval_s, actions)
+    return Plan(seed, hours, replicas, tuple(faults), epoch_s, interval_s, actions, replay)
 
 
 def _episodes(chance: random.Random, hours: float) -> list[float]:
@@ -92,5 +120,7 @@ def _episode(
     troubles = [family for family in faults if family in trouble.FAMILIES]
     if troubles:
         for _ in range(luck.choice([1, 1, 2, 2, 3, 4])):
-            found.append(trouble.draw(luck, luck.choice(troubles), at_s + luck.uniform(3.0, lasts_s - 15.0), names))
+            found.append(
+                trouble.draw(luck, luck.choice(troubles), at_s + luck.uniform(3.0, lasts_s - 15.0), names)
+            )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,7 @@ def _who(chance: random.Random, names: list[str]) -> str:
 
 def _for_s(chance: random.Random, least: float = 0.3, most: float = 40.0) -> float:
     """Short ones are as likely as long ones, on a scale of ratios."""
-    return round(least * (most / least) ** chance.random(), 3)
+    return round(least * math.pow(most / least, chance.random()), 3)
 
 
 def _lasting(least: float = 0.3, most: float = 40.0) -> _Draw:
@@ -82,7 +83,11 @@ _FAMILIES: dict[str, dict[str, _Draw]] = {
     "crash": {"crash": _crash, "power": _lasting(0.5, 40)},
     "pause": {"pause": _lasting(0.2, 30), "pause before a call": _lasting(0.2, 20)},
     "partition": {"cut off": _lasting(0.5, 40), "cut one way": _weather, "bad weather": _weather},
-    "acks": {"lost answers": _lasting(0.2, 8), "late entries": _lasting(0.2, 8), "no room": _lasting(0.5, 20)},
+    "acks": {
+        "lost answers": _lasting(0.2, 8),
+        "late entries": _lasting(0.2, 8),
+        "no room": _lasting(0.5, 20),
+    },
     "clock": {"step": _step, "stopped clock": _lasting(2, 40), "drift": _drift},
     "disk": {
         "slow disk": _lasting(1, 20),
@@ -90,7 +95,11 @@ _FAMILIES: dict[str, dict[str, _Draw]] = {
         "lose two disks": _lost_disks(2),
         "lose all disks": _lost_disks(99),
     },
-    "snapshot": {"damaged snapshot": _lasting(0.5, 20), "left behind": _lasting(10, 60), "lost state": _lasting(0.5, 10)},
+    "snapshot": {
+        "damaged snapshot": _lasting(0.5, 20),
+        "left behind": _lasting(10, 60),
+        "lost state": _lasting(0.5, 10),
+    },
     "target": {"bad receivers": _receivers, "receivers down": _down, "lies": _lasting(5, 60)},
     "upgrade": {"rolling restart": _lasting(0.2, 5), "step down": _lasting(0.1, 1)},
 }

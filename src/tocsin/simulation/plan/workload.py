@@ -30,6 +30,9 @@ _STANDING = [
 ]
 
 
+_EDITS = ["put", "put", "switch off", "switch on", "delete", "run", "cancel", "backfill", "resolve"]
+
+
 def epoch_s(chance: random.Random) -> int:
     """When it begins. Often shortly before some zone changes its clocks."""
     if chance.random() < 0.5:
@@ -42,7 +45,12 @@ def standing(chance: random.Random, epoch_s: int, at_s: float) -> list[Drawn]:
     """Those that are there all the time."""
     found: list[Drawn] = []
     for number, cron in enumerate(_STANDING):
-        schedule = {"id": f"day/{number}", "cron": cron, "timezone": chance.choice(_ZONES), **policies(chance)}
+        schedule = {
+            "id": f"day/{number}",
+            "cron": cron,
+            "timezone": chance.choice(_ZONES),
+            **policies(chance),
+        }
         found.append((at_s + number * 0.05, "put", {"schedule": schedule, "via": chance.random()}))
     moment = datetime.fromtimestamp(epoch_s + chance.randrange(600, 20_000), UTC)
     once = {"id": "day/once", "cron": f"@at {moment.isoformat()}", **policies(chance)}
@@ -84,7 +92,7 @@ def edits(
     for _ in range(chance.randrange(0, 9)):
         id, when_s = chance.choice(ids), at_s + chance.uniform(4.0, lasts_s)
         via = {"via": chance.random()}
-        kind = chance.choice(["put", "put", "switch off", "switch on", "delete", "run", "cancel", "backfill", "resolve"])
+        kind = chance.choice(_EDITS)
         if kind == "put":
             schedule = {**crons[id], **policies(chance)}
             if chance.random() < 0.4:
@@ -129,5 +137,9 @@ def _target(chance: random.Random) -> dict[str, Any]:
         return {"kind": "null"}
     if kind == "exec":
         return {"kind": "exec", "shell": "slow" if manner == "hanging" else manner}
-    target = {"kind": "http", "url": f"http://{kind}-{manner}/", "timeout": chance.choice(["2s", "10s", "30s"])}
+    target = {
+        "kind": "http",
+        "url": f"http://{kind}-{manner}/",
+        "timeout": chance.choice(["2s", "10s", "30s"]),
+    }
     return target if kind == "plain" else {**target, "idempotent": True}

@@ -1,0 +1,194 @@
+"""Broken ways to write entries, and to act on them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+import msgspec
+from tests.simulation.mutants.contract import (
+    Mutant,
+    Search,
+    calling,
+    exchanged,
+    once_a_second,
+    replaced,
+    together,
+)
+
+from tocsin.errors import Conflict, JournalUnavailable, Unknown
+from tocsin.journal import codec
+from tocsin.journal.contract import Record
+from tocsin.model import change as c
+from tocsin.model.change import Change
+from tocsin.replica import applying
+from tocsin.replica.follower import catch_up
+from tocsin.replica.proposer import Proposer
+from tocsin.simulation.quorum import Quorum
+from tocsin.simulation.virtual import Process
+from tocsin.state.apply import _HANDLERS, _copy, _handler
+from tocsin.state.apply.context import Context
+from tocsin.state.digest import running_digest
+from tocsin.state.store import save_meta
+
+
+def launched_before_the_acknowledgement() -> AbstractContextManager[None]:
+    """The next append waits for the last one's answer; what the entry brings about does not."""
+    sound = Proposer._append
+    pending: dict[Proposer, asyncio.Task[None]] = {}
+
+    async def append(self: Proposer, id: bytes, raw: bytes, after: int) -> None:
+        if self in pending:
+            await pending.pop(self)
+        pending[self] = asyncio.create_task(sound(self, id, raw, after))
+
+    return replaced(Proposer, _append=append)
+
+
+def due_row_in_an_entry_of_its_own() -> AbstractContextManager[None]:
+    sound = Proposer.commit
+
+    def started(context: Context, change: c.LaunchesStarted) -> object:
+        stay = msgspec.structs.replace(change, next_instants_s=change.instants_s, next_delays_ms=None)
+        return began(context, stay)
+
+    async def commit(self: Proposer, changes: Sequence[Change], term: int, now_ms: int) -> list[object]:
+        results = await sound(self, changes, term, now_ms)
+        starts = [change for change in changes if isinstance(change, c.LaunchesStarted)]
+        moves: list[Change] = [
+            c.DueMoved(s.sids, s.next_instants_s, s.next_delays_ms or [0] * len(s.sids)) for s in starts
+        ]
+        if moves:
+            await sound(self, moves, term, now_ms)
+        return results
+
+    began = _HANDLERS[c.LaunchesStarted]
+    return together(exchanged(_HANDLERS, c.LaunchesStarted, started), replaced(Proposer, commit=commit))
+
+
+def unknown_is_written_once_more() -> AbstractContextManager[None]:
+    """Nothing landed, it is believed; so the same goes behind whatever stands there by now."""
+    sound = Proposer.commit
+
+    async def append(self: Proposer, id: bytes, raw: bytes, after: int) -> None:
+        await self._journal.append(id, raw, after)
+
+    async def commit(self: Proposer, changes: Sequence[Change], term: int, now_ms: int) -> list[object]:
+        while True:
+            try:
+                return await sound(self, changes, term, now_ms)
+            except Unknown:
+                with suppress(JournalUnavailable):
+                    await catch_up(self._journal, self._applier, self._store, self._on_state)
+                await asyncio.sleep(0.2)
+
+    return replaced(Proposer, commit=commit, _append=append)
+
+
+def unknown_is_done() -> AbstractContextManager[None]:
+    async def append(self: Proposer, id: bytes, raw: bytes, after: int) -> None:
+        with suppress(Unknown):
+            await self._journal.append(id, raw, after)
+
+    return replaced(Proposer, _append=append)
+
+
+def old_terms_count() -> AbstractContextManager[None]:
+    def apply(store: Any, seq: int, entry: Any, raw: bytes) -> list[object]:
+        meta = _copy(store.meta)
+        results: list[object] = []
+
+        def work(db: Any) -> None:
+            context = Context(db, meta, entry)
+            results.extend(_handler(change)(context, change) for change in entry.changes)
+            meta.seq, meta.time_ms = seq, max(meta.time_ms, entry.time_ms)
+            meta.digest = running_digest(meta.digest, raw)
+            save_meta(db, meta)
+
+        store.transact(work)
+        store.meta = meta
+        return results
+
+    return replaced(applying, apply=apply)
+
+
+def refused_entries_land() -> AbstractContextManager[None]:
+    """A journal that refuses what does not fit, and keeps it nevertheless, at its end."""
+    sound = Quorum.put
+
+    def put(self: Quorum, record: Record, author: Process) -> None:
+        try:
+            sound(self, record, author)
+        except Conflict:
+            is_known = any(record.id == kept.id for kept in self.records.values())
+            if codec.decode(record.raw, record.seq).term and not is_known:
+                sound(self, record._replace(seq=self.last + 1), author)
+            raise
+
+    return replaced(Quorum, put=put)
+
+
+def places_are_given_out_twice() -> AbstractContextManager[None]:
+    """The last one to write wins."""
+    sound = Quorum.put
+
+    def put(self: Quorum, record: Record, author: Process) -> None:
+        if record.seq <= self.last and record.seq > self.trimmed and self.records[record.seq].id != record.id:
+            last, self.last = self.last, record.seq - 1
+            sound(self, record, author)
+            self.last = last
+        else:
+            sound(self, record, author)
+
+    return replaced(Quorum, put=put)
+
+
+PLAIN = once_a_second(target=calling("plain"))
+
+MUTANTS = (
+    Mutant(
+        "launch before the acknowledgement",
+        "targets are called while the answer to the append is still to come",
+        ("started first",),
+        Search(("acks",), 3, PLAIN),
+        launched_before_the_acknowledgement,
+    ),
+    Mutant(
+        "next instant in another entry",
+        "an occurrence starts in one entry, and its due row moves in the next",
+        ("nobody ends",),
+        Search(("acks", "partition"), 6, PLAIN),
+        due_row_in_an_entry_of_its_own,
+    ),
+    Mutant(
+        "unknown append taken for failed",
+        "an entry whose answer was lost is written once more, behind what stands there by now",
+        ("acknowledged stay", "nobody ends"),
+        Search(("acks",), 6, PLAIN),
+        unknown_is_written_once_more,
+    ),
+    Mutant(
+        "unknown append taken for done",
+        "an entry whose answer was lost is taken to stand in the journal",
+        ("started first", "replicas agree"),
+        Search(("acks", "partition"), 6, PLAIN),
+        unknown_is_done,
+    ),
+    Mutant(
+        "entries of an old term count",
+        "what a former leader wrote is applied, by a journal that keeps what it refuses",
+        ("nobody ends", "nothing lost"),
+        Search(("acks", "partition"), 6, PLAIN),
+        old_terms_count,
+        refused_entries_land,
+    ),
+    Mutant(
+        "a place is given out twice",
+        "the journal lets a late entry take the place of another one",
+        ("acknowledged stay",),
+        Search(("acks", "partition"), 6, PLAIN),
+        places_are_given_out_twice,
+    ),
+)

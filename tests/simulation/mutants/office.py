@@ -1,0 +1,131 @@
+"""Broken rules about who is in office, and for how long."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tests.simulation.mutants.contract import Mutant, Search, calling, once_a_second, replaced, together
+
+from tocsin.replica import office
+from tocsin.replica.launcher import Launcher
+from tocsin.replica.office import LEADER_S, ElectedOffice
+from tocsin.simulation import targets
+from tocsin.simulation.machine import WatchedOffice
+from tocsin.targets.contract import Order
+
+
+def counted_from_the_acknowledgement() -> AbstractContextManager[None]:
+    sound = WatchedOffice.renewed
+
+    def renewed(self: WatchedOffice, sent_s: float) -> None:
+        sound(self, self._clock.elapsed_s())
+
+    return replaced(WatchedOffice, renewed=renewed)
+
+
+def follower_does_not_wait() -> AbstractContextManager[None]:
+    return replaced(office, FOLLOWER_S=0.6)
+
+
+def lease_by_the_wall_clock() -> AbstractContextManager[None]:
+    """Everything about the office is reckoned on the clock that people set."""
+
+    def wall_s(self: Any) -> float:
+        return float(self._clock.wall_ms() / 1000)
+
+    def ahead_s(self: Any) -> float:
+        return wall_s(self) - float(self._clock.elapsed_s())
+
+    def observed(self: Any, at_s: float, *, is_vacant: bool) -> None:
+        self._opens_s = at_s + ahead_s(self) + (0.0 if is_vacant else office.FOLLOWER_S)
+
+    def opens_in_s(self: Any) -> float:
+        return float(self._opens_s) - wall_s(self)
+
+    def renewed(self: Any, sent_s: float) -> None:
+        self._until_s = max(self._until_s, sent_s + ahead_s(self) + LEADER_S)
+
+    def ended(self: Any) -> None:
+        has_led, self._until_s = self._until_s > 0.0, 0.0
+        self._opens_s = wall_s(self) + (2 * office.FOLLOWER_S if has_led else office.RENEW_S)
+
+    def until_s(self: Any) -> float:
+        return float(self._until_s) - ahead_s(self)
+
+    def holds(self: Any) -> bool:
+        return wall_s(self) + office.HAND_OVER_S <= self._until_s
+
+    return replaced(
+        ElectedOffice,
+        observed=observed,
+        opens_in_s=opens_in_s,
+        renewed=renewed,
+        ended=ended,
+        until_s=until_s,
+        holds=holds,
+    )
+
+
+def nobody_asks_for_authority() -> AbstractContextManager[None]:
+    """Neither the launcher nor the target: and that somebody else leads in a later term does not count either."""
+
+    def empowered(self: Launcher, order: Order) -> Order:
+        return order
+
+    return together(
+        replaced(Launcher, _may_call=lambda self: True, _empowered=empowered),
+        replaced(targets, has_ended=lambda until_s, now_s: False),
+    )
+
+
+def orders_without_a_term() -> AbstractContextManager[None]:
+    sound = Launcher._empowered
+
+    def empowered(self: Launcher, order: Order) -> Order:
+        import msgspec
+
+        return msgspec.structs.replace(sound(self, order), term=1)
+
+    return replaced(Launcher, _empowered=empowered)
+
+
+PLAIN = once_a_second(target=calling("plain"))
+
+MUTANTS = (
+    Mutant(
+        "authority from the acknowledgement",
+        "a leader's authority counts from the acknowledgement of its entry, not from when it was sent",
+        ("one office",),
+        Search(("acks", "partition"), 6, PLAIN),
+        counted_from_the_acknowledgement,
+    ),
+    Mutant(
+        "follower does not wait",
+        "a follower takes office before the leader's authority has ended",
+        ("one office",),
+        Search(("acks", "partition"), 6, PLAIN),
+        follower_does_not_wait,
+    ),
+    Mutant(
+        "lease by the wall clock",
+        "the office is reckoned on the wall clock, which people set",
+        ("one office",),
+        Search(("clock",), 6, PLAIN),
+        lease_by_the_wall_clock,
+    ),
+    Mutant(
+        "no authority at the call",
+        "nobody asks before a call whether this replica is still in office",
+        ("no double",),
+        Search(("acks", "partition"), 6, PLAIN),
+        nobody_asks_for_authority,
+    ),
+    Mutant(
+        "orders without a term",
+        "orders do not carry the term of their leader, so that receivers cannot tell a former one",
+        ("fenced", "started first"),
+        Search(("pause",), 6, once_a_second(target=calling("fenced", "failing"), retry={"limit": 5})),
+        orders_without_a_term,
+    ),
+)

@@ -1,0 +1,139 @@
+"""What a schedule's owner wants is not done."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import AbstractContextManager
+from typing import Any
+
+import msgspec
+from tests.simulation.mutants.contract import Mutant, Search, calling, once_a_second, replaced, together
+
+from tocsin.cron import Expression
+from tocsin.decide import due, missed, waiting
+from tocsin.decide.due import Decision, DueRow
+from tocsin.decide.missed import CatchUp, Presence
+from tocsin.decide.outcome import Ended, Settlement, settle
+from tocsin.decide.timeline import Plan
+from tocsin.model.rule import Missed, decode_rule
+from tocsin.replica import leader, outcomes
+from tocsin.replica.outlook import Outlook
+from tocsin.replica.scheduler import Agenda, agenda
+
+
+def time_outs_are_failures() -> AbstractContextManager[None]:
+    def settled(ended: Ended, **facts: Any) -> Settlement:
+        return settle(Ended.FAILED if ended is Ended.UNKNOWN else ended, **facts)
+
+    return replaced(outcomes, settle=settled)
+
+
+def doubt_is_the_end() -> AbstractContextManager[None]:
+    def settled(ended: Ended, **facts: Any) -> Settlement:
+        return settle(ended, **{**facts, "may_repeat": False})
+
+    return replaced(outcomes, settle=settled)
+
+
+def deadlines_are_ignored() -> AbstractContextManager[None]:
+    def plan(resolved: str, zone: str, rule: bytes | None) -> Plan:
+        without = msgspec.structs.replace(decode_rule(rule), deadline_ms=0)
+        return Plan(Expression.parse(resolved, timezone=zone), without)
+
+    return together(replaced(due, plan=plan), replaced(waiting, plan=plan))
+
+
+def missed_ones_leave_no_trace() -> AbstractContextManager[None]:
+    def decide_missed(decision: Decision, row: DueRow, settled: Plan, now_ms: int, presence: Presence) -> None:
+        caught = missed.catch_up(settled, row.id, row.instant_s, presence)
+        decision.move(row, settled.slot_after(row.id, caught.last_s))
+
+    return replaced(due, _decide_missed=decide_missed)
+
+
+def missed_ones_are_all_launched() -> AbstractContextManager[None]:
+    sound = missed.catch_up
+
+    def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> CatchUp:
+        every = Plan(plan.expression, msgspec.structs.replace(plan.rule, missed=Missed.ALL))
+        return sound(every, schedule, first_s, presence)
+
+    return replaced(due, catch_up=catch_up)
+
+
+def moments_are_looked_ahead_of() -> AbstractContextManager[None]:
+    def ahead(store: Any, now_ms: int, *others: Any) -> Agenda:
+        return agenda(store, now_ms + 1_500, *others)
+
+    return replaced(leader, agenda=ahead)
+
+
+def edits_are_overlooked() -> AbstractContextManager[None]:
+    """What was read of a schedule once is used from then on."""
+    sound = Outlook.rows
+
+    def rows(self: Outlook, db: sqlite3.Connection, *others: Any) -> list[DueRow]:
+        known: dict[int, DueRow] = self.__dict__.setdefault("known", {})
+        return [
+            known.setdefault(row.sid, row)._replace(at_ms=row.at_ms, instant_s=row.instant_s)
+            for row in sound(self, db, *others)
+        ]
+
+    return replaced(Outlook, rows=rows)
+
+
+MUTANTS = (
+    Mutant(
+        "time-out taken for a failure",
+        "a launch whose outcome is unknown is tried again as if it had failed",
+        ("no double", "rows true"),
+        Search(("target",), 3, once_a_second(target=calling("plain", "silent"), retry={"limit": 2})),
+        time_outs_are_failures,
+    ),
+    Mutant(
+        "doubt is the end",
+        "a launch that may be called again is given up as soon as its outcome is unknown",
+        ("at least once",),
+        Search(("target",), 3, once_a_second(target=calling("idempotent", "silent", timeout="2s"))),
+        doubt_is_the_end,
+    ),
+    Mutant(
+        "deadline ignored",
+        "launches start however late they are",
+        ("deadline",),
+        Search(
+            ("crash", "disk"),
+            6,
+            once_a_second(target=calling("plain", "slow"), deadline="2s", overlap="queue", missed="all"),
+        ),
+        deadlines_are_ignored,
+    ),
+    Mutant(
+        "missed without a trace",
+        "what nobody was in office for is passed over, and nothing is recorded of it",
+        ("nothing lost",),
+        Search(("disk", "acks"), 6, once_a_second(target=calling("plain"))),
+        missed_ones_leave_no_trace,
+    ),
+    Mutant(
+        "missed policy ignored",
+        "everything that was missed is launched, also where its owner wants none of it",
+        ("missed",),
+        Search(("disk", "acks"), 6, once_a_second(target=calling("idempotent"), missed="skip")),
+        missed_ones_are_all_launched,
+    ),
+    Mutant(
+        "moments looked ahead of",
+        "the leader decides with a clock that is a little ahead",
+        ("nothing early",),
+        Search(("upgrade",), 2, once_a_second(target=calling("plain"))),
+        moments_are_looked_ahead_of,
+    ),
+    Mutant(
+        "edit overlooked",
+        "an occurrence is launched as its schedule was before an edit",
+        ("nothing lost",),
+        Search(("edits",), 8),
+        edits_are_overlooked,
+    ),
+)

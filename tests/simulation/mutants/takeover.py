@@ -1,0 +1,118 @@
+"""Broken ways to take over from a former leader."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tests.simulation.mutants.contract import (
+    Mutant,
+    Search,
+    calling,
+    exchanged,
+    once_a_second,
+    replaced,
+)
+
+from tocsin.decide.due import OpenRow
+from tocsin.model import change as c
+from tocsin.model.launch import CLOSED_FROM, LaunchState
+from tocsin.replica import scheduler
+from tocsin.replica.conclusion import Concluder
+from tocsin.replica.elsewhere import Elsewhere
+from tocsin.replica.flight import Again, flight_of_row
+from tocsin.replica.surroundings import Surroundings
+from tocsin.state.apply import _HANDLERS
+from tocsin.state.apply.context import Context
+from tocsin.state.queries import OrderRow
+from tocsin.targets.contract import SUCCEEDED
+
+
+def everything_is_called_again() -> AbstractContextManager[None]:
+    async def conclude(
+        self: Concluder, rows: Sequence[OrderRow], term: int, former_terms: set[int]
+    ) -> list[Again]:
+        return [Again(flight_of_row(row, term), doubtful=False) for row in rows]
+
+    return replaced(Concluder, conclude=conclude)
+
+
+def attempts_are_forgotten() -> AbstractContextManager[None]:
+    sound = _HANDLERS[c.TookOffice]
+
+    def took_office(context: Context, change: c.TookOffice) -> object:
+        context.db.execute(f"UPDATE launch SET attempt = 0 WHERE state = {LaunchState.RETRYING:d}")
+        return sound(context, change)
+
+    return exchanged(_HANDLERS, c.TookOffice, took_office)
+
+
+def open_launches_of_others_do_not_count() -> AbstractContextManager[None]:
+    sound = scheduler._open_where_it_matters
+
+    def open_where_it_matters(db: sqlite3.Connection, *others: Any) -> dict[int, list[OpenRow]]:
+        own = "SELECT lid FROM launch WHERE state < ? AND term = (SELECT max(term) FROM office)"
+        known = {lid for (lid,) in db.execute(own, (CLOSED_FROM,))}
+        found = sound(db, *others)
+        return {sid: kept for sid, rows in found.items() if (kept := [row for row in rows if row.lid in known])}
+
+    return replaced(scheduler, _open_where_it_matters=open_where_it_matters)
+
+
+def silence_is_success() -> AbstractContextManager[None]:
+    def doubt(self: Elsewhere, case: Any, reason: str) -> None:
+        self._close(case)
+        self._launcher.report(case.flight, SUCCEEDED)
+
+    return replaced(Elsewhere, _doubt=doubt)
+
+
+def losses_are_not_noted() -> AbstractContextManager[None]:
+    return replaced(Surroundings, lost_since_ms=lambda self: None)
+
+
+PLAIN = once_a_second(target=calling("plain", "slow"))
+
+MUTANTS = (
+    Mutant(
+        "take-over without asking",
+        "what the former leader left open is launched again, whatever became of it",
+        ("no double", "chronos"),
+        Search(("crash", "upgrade"), 6, once_a_second(target=calling("plain"))),
+        everything_is_called_again,
+    ),
+    Mutant(
+        "attempts forgotten at a take-over",
+        "a new leader counts the attempts of a failed launch from the beginning",
+        ("retry", "no double"),
+        Search(
+            ("crash", "upgrade"),
+            6,
+            once_a_second(target=calling("plain", "failing"), retry={"limit": 5, "backoff": "3s"}),
+        ),
+        attempts_are_forgotten,
+    ),
+    Mutant(
+        "overlap forgotten at a take-over",
+        "a new leader lets an occurrence start beside what a former one has started",
+        ("overlap",),
+        Search(("crash", "upgrade"), 6, once_a_second(target=calling("plain", "slow"), overlap="forbid")),
+        open_launches_of_others_do_not_count,
+    ),
+    Mutant(
+        "silence taken for success",
+        "a launch whose caller does not answer any more is recorded as succeeded",
+        ("rows true", "at least once"),
+        Search(("crash", "partition"), 6, once_a_second(target=calling("plain", "failing"))),
+        silence_is_success,
+    ),
+    Mutant(
+        "window of doubt forgotten",
+        "after the journal was lost, what fell due in the time without a record is launched as if it had not been",
+        ("no double",),
+        Search(("disk",), 8, once_a_second(target=calling("plain"), missed="all")),
+        losses_are_not_noted,
+    ),
+)

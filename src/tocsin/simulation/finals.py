@@ -5,41 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 
-import msgspec
-
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.simulation.history import Final, LaunchRow, MissedRow, VersionRow
-from tocsin.simulation.replay import Start
-from tocsin.simulation.world import World
 from tocsin.state.store import Store
 from tocsin.state.views import decode_spec
 
 
-def read(world: World) -> None:
-    """Into the history."""
-    for name, machine in world.machines.items():
-        replica = machine.replica
-        if replica is not None and replica._parts is not None:
-            found = final(replica._store)
-            world.history.finals[name] = found if world.start is None else _since(found, world.start)
-
-
-def _since(found: Final, start: Start) -> Final:
-    """Only what this world has seen: what was before is not for it to judge."""
-    return msgspec.structs.replace(
-        found,
-        versions=[
-            msgspec.structs.replace(row, since_ms=max(row.since_ms, start.time_ms))
-            for row in found.versions
-            if row.until_ms is None or row.until_ms > start.time_ms
-        ],
-        launches=[row for row in found.launches if row.name not in start.launches],
-        missed=[row for row in found.missed if row.at_ms > start.time_ms],
-    )
-
-
 def final(store: Store) -> Final:
+    """All that checkers want to know of it."""
     db, meta = store.db, store.meta
     ids = dict(db.execute("SELECT sid, id FROM revision"))
     ids.update(db.execute("SELECT sid, id FROM schedule"))

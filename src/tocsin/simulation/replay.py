@@ -22,6 +22,7 @@ from tocsin.journal import codec
 from tocsin.journal.contract import Birth, Journal, Record
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.simulation.finals import final
+from tocsin.simulation.history import Final
 from tocsin.state import snapshot
 from tocsin.state.apply import apply
 from tocsin.state.digest import full_digest
@@ -52,6 +53,19 @@ class Start(msgspec.Struct):
 
     def __str__(self) -> str:
         return f"entry {self.seq} with {self.schedules:,} schedules, {self.rebuilt_from}"
+
+    def since(self, found: Final) -> Final:
+        """Only what happened after this: what was before is not for the simulation to judge."""
+        return msgspec.structs.replace(
+            found,
+            versions=[
+                msgspec.structs.replace(row, since_ms=max(row.since_ms, self.time_ms))
+                for row in found.versions
+                if row.until_ms is None or row.until_ms > self.time_ms
+            ],
+            launches=[row for row in found.launches if row.name not in self.launches],
+            missed=[row for row in found.missed if row.at_ms > self.time_ms],
+        )
 
 
 @functools.lru_cache(maxsize=4)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from tocsin.simulation import clients, finals, leap, replay
+from tocsin.simulation import clients, leap, replay
 from tocsin.simulation.checkers import ALL
 from tocsin.simulation.checkers.contract import Finding
 from tocsin.simulation.faults import FAULTS, break_something
+from tocsin.simulation.finals import final
 from tocsin.simulation.history import History
 from tocsin.simulation.plan import Action, Plan
 from tocsin.simulation.trace import Trace, listening
@@ -122,7 +123,11 @@ async def _story(world: World, plan: Plan, progress: Progress | None) -> None:
     world.tell("CALM")
     await asyncio.sleep(CALM_S)
     history.ended_ms = world.now_ms()
-    finals.read(world)
+    for name, machine in world.machines.items():
+        replica = machine.replica
+        if replica is not None and replica._parts is not None:
+            found = final(replica._store)
+            history.finals[name] = found if world.start is None else world.start.since(found)
 
 
 async def _until(world: World, at_s: float, progress: Progress | None) -> None:

@@ -207,7 +207,8 @@ def kept_since_s(db: sqlite3.Connection, before_ms: int, total: int) -> int:
     """What is older than this may be recorded no more, whatever schedule it is of."""
     (newest,) = db.execute("SELECT coalesce(max(lid), 0) FROM launch").fetchone()
     first = db.execute(
-        "SELECT max(instant_s, coalesce(started_ms, ended_ms, 0) / 1000) FROM launch WHERE lid > ? ORDER BY lid LIMIT 1",
+        "SELECT max(instant_s, coalesce(started_ms, ended_ms, 0) / 1000) FROM launch WHERE lid > ? "
+        "ORDER BY lid LIMIT 1",
         (newest - total,),
     ).fetchone()
     return max(before_ms // 1000, first[0] if newest > total else 0)

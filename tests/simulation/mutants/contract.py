@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
-from tocsin.simulation.plan import Action, Plan, make_plan
+from tocsin.simulation.plan import Action, Plan, make_plan, trouble
 
 SETTLING_S = 20
-EPISODE_S = 160
-EPISODES = 4
-"""So many there are in the shortest plan."""
+"""Before that nobody defines a schedule."""
+SHORTEST_S = 660
+"""Shorter plans are drawn as ones of this length: the first episode begins right after everything has settled."""
+FIRST_FAULT_S = 8.0
+"""First there is to be something under way."""
+_DRAWS = {kind: draw for kinds in trouble._FAMILIES.values() for kind, draw in kinds.items()}
 
 
 class Search(NamedTuple):
-    """Where a mutant is looked for: short plans, in which only what matters to it goes wrong."""
+    """Where a mutant is looked for: one short episode, in which only what matters to it goes wrong, but often."""
 
-    families: tuple[str, ...]
+    faults: tuple[str, ...]
+    """Kinds of faults."""
     seeds: int
     """Within so many, from the first one on, it must be caught."""
     schedules: Mapping[str, Any] = {}
     """What the busy schedules of the plan have in common, whatever else was drawn for them."""
-    episodes: int = 1
+    who: str = "leader"
+    """Whom the faults hit; empty: as drawn."""
+    lasts_s: float = 60.0
+    count: int = 4
+    """So many faults."""
+    more: tuple[str, ...] = ()
+    """Families of what else happens."""
     first: int = 1
 
     def numbers(self) -> range:
@@ -33,17 +45,31 @@ class Search(NamedTuple):
 
     def plan(self, seed: int) -> Plan:
         """The same seed makes the same plan."""
-        whole_s = SETTLING_S + EPISODES * EPISODE_S
-        drawn = make_plan(seed, whole_s / 3600, faults=self.families)
-        plan = drawn.upto((SETTLING_S + self.episodes * EPISODE_S) / 3600)
-        return msgspec.structs.replace(plan, actions=tuple(map(self._with_policies, plan.actions)))
+        drawn = make_plan(seed, SHORTEST_S / 3600, faults=self.more)
+        end_s = SETTLING_S + self.lasts_s
+        kept = [self._with_policies(each, drawn) for each in drawn.actions if each.at_s < end_s]
+        kept += self._troubles(seed, len(drawn.actions))
+        actions = tuple(sorted(kept, key=lambda action: (action.at_s, action.number)))
+        return msgspec.structs.replace(drawn, hours=end_s / 3600, actions=actions)
 
-    def _with_policies(self, action: Action) -> Action:
+    def _troubles(self, seed: int, number: int) -> Iterator[Action]:
+        luck = random.Random(seed)
+        apart_s = (self.lasts_s - FIRST_FAULT_S) / self.count
+        for index in range(self.count):
+            kind = luck.choice(self.faults)
+            what = _DRAWS[kind](luck, ["a", "b", "c"])
+            if self.who and "who" in what:
+                what["who"] = self.who
+            at_s = SETTLING_S + FIRST_FAULT_S + (index + luck.random()) * apart_s
+            yield Action(number + index, round(at_s, 3), kind, what)
+
+    def _with_policies(self, action: Action, drawn: Plan) -> Action:
         schedule = action.what.get("schedule")
-        if not self.schedules or schedule is None or not schedule["id"].startswith("busy/"):
+        if schedule is None or not schedule["id"].startswith("busy/"):
             return action
-        kept = {key: value for key, value in schedule.items() if key in ("id", "cron", "end")}
-        what = {**action.what, "schedule": {**kept, **self.schedules}}
+        end = datetime.fromtimestamp(int(drawn.epoch_s + SETTLING_S + self.lasts_s), UTC).isoformat()
+        given = {"id": schedule["id"], "cron": schedule["cron"]} if self.schedules else schedule
+        what = {**action.what, "schedule": {**given, **self.schedules, "end": end}}
         return msgspec.structs.replace(action, what=what)
 
 

@@ -80,7 +80,7 @@ MUTANTS = (
         "take-over without asking",
         "what the former leader left open is launched again, whatever became of it",
         ("no double", "chronos"),
-        Search(("crash", "upgrade"), 6, once_a_second(target=calling("plain"))),
+        Search(("crash", "pause", "step down"), 6, once_a_second(target=calling("plain"))),
         everything_is_called_again,
     ),
     Mutant(
@@ -88,7 +88,7 @@ MUTANTS = (
         "a new leader counts the attempts of a failed launch from the beginning",
         ("retry", "no double"),
         Search(
-            ("crash", "upgrade"),
+            ("crash", "pause", "step down"),
             6,
             once_a_second(target=calling("plain", "failing"), retry={"limit": 5, "backoff": "3s"}),
         ),
@@ -98,21 +98,21 @@ MUTANTS = (
         "overlap forgotten at a take-over",
         "a new leader lets an occurrence start beside what a former one has started",
         ("overlap",),
-        Search(("crash", "upgrade"), 6, once_a_second(target=calling("plain", "slow"), overlap="forbid")),
+        Search(("crash", "pause", "step down"), 6, once_a_second(target=calling("plain", "slow", timeout="30s"), overlap="forbid")),
         open_launches_of_others_do_not_count,
     ),
     Mutant(
         "silence taken for success",
         "a launch whose caller does not answer any more is recorded as succeeded",
         ("rows true", "at least once"),
-        Search(("crash", "partition"), 6, once_a_second(target=calling("plain", "failing"))),
+        Search(("crash", "cut off"), 6, once_a_second(target=calling("plain", "failing"))),
         silence_is_success,
     ),
     Mutant(
         "window of doubt forgotten",
         "after the journal was lost, what fell due in the time without a record is launched as if it had not been",
         ("no double",),
-        Search(("disk",), 8, once_a_second(target=calling("plain"), missed="all")),
+        Search(("lose all disks", "lose two disks"), 8, once_a_second(target=calling("plain"), missed="all")),
         losses_are_not_noted,
     ),
 )

@@ -36,6 +36,8 @@ class Search(NamedTuple):
     lasts_s: float = 60.0
     count: int = 4
     """So many faults."""
+    least_s: float = 0.0
+    """So long each of them lasts at the least."""
     more: tuple[str, ...] = ()
     """Families of what else happens."""
     first: int = 1
@@ -60,6 +62,8 @@ class Search(NamedTuple):
             what = _DRAWS[kind](luck, ["a", "b", "c"])
             if self.who and "who" in what:
                 what["who"] = self.who
+            if "for_s" in what:
+                what["for_s"] = max(what["for_s"], self.least_s)
             at_s = SETTLING_S + FIRST_FAULT_S + (index + luck.random()) * apart_s
             yield Action(number + index, round(at_s, 3), kind, what)
 

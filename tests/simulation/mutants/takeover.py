@@ -112,7 +112,7 @@ MUTANTS = (
         "window of doubt forgotten",
         "after the journal was lost, what fell due in the time without a record is launched as if it had not been",
         ("no double",),
-        Search(("lose all disks", "lose two disks"), 8, once_a_second(target=calling("plain"), missed="all")),
+        Search(("lose all disks",), 8, once_a_second(target=calling("plain"), missed="all")),
         losses_are_not_noted,
     ),
 )

@@ -141,6 +141,8 @@ def _unaccounted(history: History, final: Final, version: VersionRow, account: _
     if version.version == 1 and "@at" in version.resolved.lower():
         after_s = -1  # a moment that had passed when it was asked for was missed, and is accounted for
     upto_s = _upto(history, final, version)
+    if version.schedule.end is not None:
+        upto_s = min(upto_s, int(version.schedule.end.timestamp()))
     instant_s = expression.next_unix(after_s)
     while instant_s is not None and instant_s <= upto_s:
         accounted_s = account.upto(instant_s)

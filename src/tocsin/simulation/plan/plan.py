@@ -18,7 +18,7 @@ from tocsin.simulation.chance import Chance
 from tocsin.simulation.plan import trouble, workload
 
 FAMILIES: tuple[str, ...] = (*trouble.FAMILIES, "edits", "herd")
-HOURS_BETWEEN_EPISODES = 9.0
+HOURS_BETWEEN_EPISODES = 16.0
 EPISODES_MIN = 4
 SETTLING_S = 20.0
 """Before the first action: machines start, somebody takes office."""

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test setup lint types imports bench clean
+.PHONY: help run cluster sim test setup lint types imports bench clean
 
 help:  ## What there is to do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -17,11 +17,25 @@ cluster: $(VENV)/.run  ## Start three replicas here, for you to kill the one tha
 	@$(BIN)/python deploy/local_cluster.py --example $(WITH)
 
 test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tests
-	$(BIN)/python -m pytest -n 3 --dist loadfile $(addprefix --ignore ,$(ALONE))
+	$(BIN)/python -m pytest -n 5 --dist loadfile $(addprefix --ignore ,$(CLUSTERS))
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(CLUSTERS) --ignore $(ALONE)
 	$(BIN)/python -m pytest $(ALONE)
+	$(BIN)/tocsin sim --seed $(KEPT_SEEDS) --hours 3 --jobs 2
+	$(BIN)/tocsin sim --for 45s --hours 3 --jobs 2
 
-# Three replicas and their faults: on a busy machine they would measure the others.
-ALONE := tests/cluster tests/local_cluster_test.py
+# The same for everybody; behind them come fresh ones, which nobody has tried yet.
+KEPT_SEEDS := 1-16
+
+sim: $(VENV)/.run  ## Simulate fresh seeds under all faults: make sim FOR=1h JOBS=4
+	$(BIN)/tocsin sim --for $(or $(FOR),10m) --jobs $(or $(JOBS),2) $(WITH)
+
+# Three replicas and their faults: on a busy machine they would measure the others. They themselves mostly wait.
+CLUSTERS := tests/cluster tests/local_cluster_test.py
+# Here fractions of a second are measured.
+ALONE := tests/cluster/planned_test.py
+
+# Some machines forbid it. Tests start hundreds of processes, and each would compile all of Tocsin again.
+test: export PYTHONDONTWRITEBYTECODE :=
 
 setup: $(VENV)/.test $(VENV)/.bench  ## A .venv with everything a contributor needs
 

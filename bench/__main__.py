@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from bench import cron_speed, exec_speed, herd
+from bench import cron_speed, exec_speed, herd, simulation
 
 
 def main() -> None:
@@ -21,6 +21,7 @@ def main() -> None:
         "cron": cron_speed.report(),
         "herd": herd.report(asked.count),
         "exec": exec_speed.report(),
+        "simulation": simulation.report(),
     }
     if asked.json:
         asked.json.write_text(json.dumps(results, indent=2))

@@ -7,6 +7,30 @@ from typing import Any
 
 import pytest
 
+LONGEST = (
+    "tests/kill/sigkill_test.py",
+    "tests/simulation/",
+    "tests/fuzz/",
+    "tests/api/contract_test.py",
+    "tests/api/events_test.py",
+    "tests/kill/",
+    "tests/cluster/pause_test.py",
+    "tests/cluster/kill_test.py",
+)
+"""What takes longest begins first, or all would wait for it in the end. Not all of it is long because of its number of
+tests, by which pytest-xdist would go."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        return next((at for at, path in enumerate(LONGEST) if item.nodeid.startswith(path)), len(LONGEST))
+
+    items.sort(key=place)
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> list[Any] | None:

@@ -78,16 +78,26 @@ class Terminal:
         return found("etcd", self.data) + found(Path(sys.executable).name, self.data)
 
 
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
+@pytest.fixture(scope="module")
+def terminals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Terminal]]:
+    """All that were opened here."""
     program("etcd", "etcd-server")
-    one = Terminal(tmp_path)
-    yield one
-    if one.process.poll() is None:
-        one.process.kill()
-        one.process.wait()
-    for pid in one.left():
-        os.kill(pid, signal.SIGKILL)
+    opened: list[Terminal] = []
+    yield opened
+    for one in opened:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+        for pid in one.left():
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def terminal(terminals: list[Terminal], tmp_path: Path) -> Terminal:
+    """The one that runs; a new one where a test has ended it."""
+    if not terminals or terminals[-1].process.poll() is not None:
+        terminals.append(Terminal(tmp_path))
+    return terminals[-1]
 
 
 def _all_are_free(base: int) -> bool:
@@ -98,6 +108,20 @@ def _all_are_free(base: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def a_second_one_is_refused_and_leaves_the_first_alone(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.until_leader()
+    before = found("etcd", terminal.data)
+    same_folder, same_ports = terminal.second(terminal.data), terminal.second(tmp_path / "other")
+    assert same_folder.returncode == same_ports.returncode == 2
+    assert f"Another 'make cluster' uses {terminal.data}" in same_folder.stdout
+    assert "Another program listens on 127.0.0.1, port " in same_ports.stdout
+    assert "The cluster is up" not in same_folder.stdout + same_ports.stdout
+    assert len(before) == 3
+    assert found("etcd", terminal.data) == before, "nobody was ended or started"
+    count = len(terminal.launches())
+    until(lambda: len(terminal.launches()) >= count + 2, "launches that go on")
 
 
 def the_leader_can_be_killed_and_launches_go_on(terminal: Terminal) -> None:
@@ -117,28 +141,16 @@ def the_leader_can_be_killed_and_launches_go_on(terminal: Terminal) -> None:
 
 def ctrl_c_leaves_nothing_running(terminal: Terminal) -> None:
     """Also of a replica that was killed, and whose etcd waits for it to come back."""
-    _, pid = terminal.until_leader()
+    name, pid = terminal.until_leader()
+    killed = f"{name} was killed by signal 9. It is started again"
+    before = terminal.text().count(killed)
     os.kill(pid, signal.SIGKILL)
-    until(lambda: "It is started again" in terminal.text(), "the killed one to be noticed")
+    until(lambda: terminal.text().count(killed) > before, "the killed one to be noticed")
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.process.wait(60) == 0, terminal.text()
     assert terminal.left() == []
     secret = terminal.data / "cluster.secret"
     assert secret.stat().st_mode & 0o777 == 0o600
-
-
-def a_second_one_is_refused_and_leaves_the_first_alone(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.until_leader()
-    before = found("etcd", terminal.data)
-    same_folder, same_ports = terminal.second(terminal.data), terminal.second(tmp_path / "other")
-    assert same_folder.returncode == same_ports.returncode == 2
-    assert f"Another 'make cluster' uses {terminal.data}" in same_folder.stdout
-    assert "Another program listens on 127.0.0.1, port " in same_ports.stdout
-    assert "The cluster is up" not in same_folder.stdout + same_ports.stdout
-    assert len(before) == 3
-    assert found("etcd", terminal.data) == before, "nobody was ended or started"
-    count = len(terminal.launches())
-    until(lambda: len(terminal.launches()) >= count + 2, "launches that go on")
 
 
 def a_second_ctrl_c_does_not_wait_for_one_that_does_not_end(terminal: Terminal) -> None:

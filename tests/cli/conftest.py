@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pty
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 TOCSIN = [sys.executable, "-m", "tocsin"]
@@ -36,6 +38,14 @@ def environment(url: str | None, token: str = "") -> dict[str, str]:
     return {**kept, "TZ": "America/New_York", **{key: value for key, value in given.items() if value}}
 
 
+@functools.cache
+def _program() -> Any:
+    """Built from its functions once: that takes longer than most of what is asked of it."""
+    from tocsin.cli.main import app
+
+    return get_command(app)
+
+
 class Command:
     """``tocsin ...`` against one service: in this process, which saves its start, or in one of its own."""
 
@@ -44,13 +54,14 @@ class Command:
         self.token = token
 
     def __call__(self, *words: str, stdin: str | None = None) -> Done:
-        from tocsin.cli.main import app
-
         kept = environment(self.url, self.token)
         outer = {key: None for key in os.environ if key not in kept}
-        result = CliRunner().invoke(app, words, input=stdin, env={**kept, **outer})
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-        return Done(result.exit_code, result.stdout, result.stderr)
+        with CliRunner().isolation(stdin, {**kept, **outer}) as (out, err, _):
+            with pytest.raises(SystemExit) as ended:
+                _program().main(args=words, prog_name="tocsin")
+            sys.stdout.flush()
+            sys.stderr.flush()
+            return Done(ended.value.code or 0, out.getvalue().decode(), err.getvalue().decode())
 
     def process(self, *words: str) -> Done:
         done = subprocess.run(

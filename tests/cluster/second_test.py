@@ -15,12 +15,13 @@ from tests.needs import program
 ONCE = {"cron": "0 0 29 2 *", "target": {"kind": "null"}}
 
 
-@pytest.fixture
-def first(tmp_path: Path) -> Iterator[Cluster]:
-    """It has a schedule, and a backup of it. One replica will do: every one of a list is asked alike."""
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """It has a schedule, and a backup of it. One replica will do: every one of a list is asked alike. Whoever takes it
+    away is the last one here."""
     program("etcd", "etcd-server")
-    (tmp_path / "first").mkdir()
-    cluster = Cluster(tmp_path / "first", on_loopback("a"), "--backup", str(tmp_path / "backups"))
+    folder = tmp_path_factory.mktemp("first")
+    cluster = Cluster(folder, on_loopback("a"), "--backup", str(folder / "backups"))
     with closing(cluster):
         cluster.start()
         cluster["a"].call("PUT", "/v1/schedules/kept", ONCE)
@@ -28,16 +29,16 @@ def first(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def _second(first: Cluster, places: dict[str, Place]) -> Cluster:
-    folder = first.folder.parent / "second"
-    folder.mkdir()
-    backups, secret = str(folder.parent / "backups"), str(first.folder / "cluster.secret")
+def _second(first: Cluster, folder: Path, places: dict[str, Place]) -> Cluster:
+    backups, secret = str(first.folder / "backups"), str(first.folder / "cluster.secret")
     return Cluster(folder, places, "--backup", backups, "--cluster-secret", secret)
 
 
 @pytest.mark.parametrize(("name", "told"), [("d", "not in --cluster"), ("a", "its cluster goes on")])
-def it_does_not_launch_what_the_first_one_launches(first: Cluster, name: str, told: str) -> None:
-    with closing(_second(first, on_loopback(name))) as second:
+def it_does_not_launch_what_the_first_one_launches(
+    first: Cluster, tmp_path: Path, name: str, told: str
+) -> None:
+    with closing(_second(first, tmp_path, on_loopback(name))) as second:
         replica = second[name]
         replica.start()
         until(lambda: not replica.is_running(), "the second one to refuse")
@@ -49,8 +50,8 @@ def it_does_not_launch_what_the_first_one_launches(first: Cluster, name: str, to
     assert first["a"].is_running()
 
 
-def on_other_machines_it_goes_on_when_the_first_one_is_lost(first: Cluster) -> None:
+def on_other_machines_it_goes_on_when_the_first_one_is_lost(first: Cluster, tmp_path: Path) -> None:
     first["a"].wipe()
-    with closing(_second(first, on_loopback("a"))) as second:
+    with closing(_second(first, tmp_path, on_loopback("a"))) as second:
         second.start()
         assert second["a"].call("GET", "/v1/schedules/kept")["id"] == "kept"

@@ -223,6 +223,8 @@ class History(msgspec.Struct):
     """The same for the numbers of schedules (``sid``)."""
     finals: dict[str, Final] = msgspec.field(default_factory=dict)
     """By replica."""
+    begun_after: dict[str, int] = msgspec.field(default_factory=dict)
+    """By incarnation: the last entry of a journal that there was before this world, and that goes on in it."""
     ended_badly: list[tuple[float, str, str]] = msgspec.field(default_factory=list)
     """A replica that ended by itself: when, which, and why."""
 

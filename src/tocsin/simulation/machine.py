@@ -41,6 +41,7 @@ from tocsin.state.store import Store
 
 RETENTION = Retention(age_ms=400 * 86_400_000, each=1_000_000, total=100_000_000)
 """Nothing is forgotten: checkers want to see it all."""
+MOMENT_S = 0.001
 RESTART_S = 2.0
 """Whoever looks after processes starts one that ended by itself again."""
 
@@ -76,6 +77,14 @@ class WatchedOffice(ElectedOffice):
     def renewed(self, sent_s: float) -> None:
         super().renewed(sent_s)
         self._machine.note_authority(self._process, sent_s + LEADER_S)
+        self._machine.ask_others_for_authority()
+
+    def holds(self) -> bool:
+        """Whoever takes itself to be in office at this moment is noted as well, whatever it concludes that from."""
+        is_held = super().holds()
+        if is_held:
+            self._machine.note_authority(self._process, self._clock.elapsed_s() + MOMENT_S)
+        return is_held
 
     def passed(self, by_s: float) -> None:
         """A quiet time went by, in which all was renewed as it should be."""
@@ -255,6 +264,12 @@ class Machine:
             Snapped(self._around.now_ms(), incarnation, seq, self.name, digest)
         )
 
+    def ask_others_for_authority(self) -> None:
+        """Does anybody else take itself to be in office at this moment? Then that is noted."""
+        for house in self._around.houses().values():
+            if house is not self and house.replica is not None:
+                house.replica._setup.office.holds()
+
     def note_authority(self, process: Process, until_s: float) -> None:
         replica = self.replica
         if replica is None:
@@ -270,7 +285,7 @@ class Machine:
             term,
         )
         if last is not None and same and last.until_ms >= from_ms:
-            from_ms = last.from_ms
+            from_ms, until_ms = last.from_ms, max(last.until_ms, until_ms)
             authorities.pop()
         authorities.append(Authority(self.name, process.number, term, from_ms, until_ms))
 

@@ -105,6 +105,7 @@ class Quorum:
         for record in records:
             self.records[record.seq] = record
             self.landed_s[record.seq] = 0.0
+        self._history.begun_after[birth.incarnation] = last
         self.spread()
 
     def lose(self, machines: list[str]) -> int | None:
@@ -112,7 +113,9 @@ class Quorum:
         have everything."""
         for name in machines:
             self.held[name] = 0
-        left = [name for name in self.held if name not in machines]
+        if self.birth is None:
+            return None  # there is nothing more to lose
+        left = [name for name in self.held if self.held[name]]
         if 2 * len(left) > len(self.held):
             return None
         self.is_halted = True
@@ -122,8 +125,7 @@ class Quorum:
             del self.records[seq], self.landed_s[seq]
         if left:
             self.last = max(last, self.trimmed)
-            if birth is not None:
-                self._note_loss(birth.incarnation, self.last)
+            self._note_loss(birth.incarnation, self.last)
         else:
             self.birth, self._former = None, birth
             self.trimmed = self.last = 0

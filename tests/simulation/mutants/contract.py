@@ -38,6 +38,8 @@ class Search(NamedTuple):
     """So many faults."""
     least_s: float = 0.0
     """So long each of them lasts at the least."""
+    given: Mapping[str, Any] = {}
+    """What is not left to chance about them."""
     more: tuple[str, ...] = ()
     """Families of what else happens."""
     first: int = 1
@@ -64,6 +66,7 @@ class Search(NamedTuple):
                 what["who"] = self.who
             if "for_s" in what:
                 what["for_s"] = max(what["for_s"], self.least_s)
+            what.update(self.given)
             at_s = SETTLING_S + FIRST_FAULT_S + (index + luck.random()) * apart_s
             yield Action(number + index, round(at_s, 3), kind, what)
 

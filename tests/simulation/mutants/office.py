@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+import msgspec
 from tests.simulation.mutants.contract import Mutant, Search, calling, once_a_second, replaced, together
 
 from tocsin.replica import office
@@ -83,49 +84,52 @@ def orders_without_a_term() -> AbstractContextManager[None]:
     sound = Launcher._empowered
 
     def empowered(self: Launcher, order: Order) -> Order:
-        import msgspec
-
         return msgspec.structs.replace(sound(self, order), term=1)
 
     return replaced(Launcher, _empowered=empowered)
 
 
-PLAIN = once_a_second(target=calling("plain"))
+PLAIN = once_a_second(target=calling("plain"), jitter="1s")
 
 MUTANTS = (
     Mutant(
         "authority from the acknowledgement",
         "a leader's authority counts from the acknowledgement of its entry, not from when it was sent",
         ("one office",),
-        Search(("lost answers",), 6, PLAIN, count=6, least_s=2.0),
+        Search(("lost answers",), 3, PLAIN, lasts_s=40, count=5, least_s=2.0),
         counted_from_the_acknowledgement,
     ),
     Mutant(
         "follower does not wait",
         "a follower takes office before the leader's authority has ended",
         ("one office",),
-        Search(("lost answers",), 6, PLAIN, count=6, least_s=2.0),
+        Search(("lost answers",), 3, PLAIN, lasts_s=40, count=5, least_s=2.0),
         follower_does_not_wait,
     ),
     Mutant(
         "lease by the wall clock",
         "the office is reckoned on the wall clock, which people set",
         ("one office",),
-        Search(("stopped clock", "lost answers", "lost answers"), 6, PLAIN, count=6, least_s=2.5),
+        Search(("stopped clock", "lost answers", "lost answers"), 5, PLAIN, lasts_s=80, count=8, least_s=2.5),
         lease_by_the_wall_clock,
     ),
     Mutant(
         "no authority at the call",
         "nobody asks before a call whether this replica is still in office",
         ("no double",),
-        Search(("lost answers",), 6, PLAIN, count=6, least_s=2.0),
+        Search(("lost answers",), 3, PLAIN, lasts_s=40, count=5, least_s=2.0),
         nobody_asks_for_authority,
     ),
     Mutant(
         "orders without a term",
         "orders do not carry the term of their leader, so that receivers cannot tell a former one",
-        ("fenced", "started first"),
-        Search(("pause before a call",), 6, once_a_second(target=calling("fenced", "failing"), retry={"limit": 5})),
+        ("fenced",),
+        Search(
+            ("pause before a call",),
+            4,
+            once_a_second(target=calling("fenced", "failing"), retry={"limit": 5}),
+            count=5,
+        ),
         orders_without_a_term,
     ),
 )

@@ -16,7 +16,7 @@ from tocsin.decide.missed import CatchUp, Presence
 from tocsin.decide.outcome import Ended, Settlement, settle
 from tocsin.decide.timeline import Plan
 from tocsin.model.rule import Missed, decode_rule
-from tocsin.replica import leader, outcomes
+from tocsin.replica import leader, outcomes, rounds
 from tocsin.replica.outlook import Outlook
 from tocsin.replica.scheduler import Agenda, agenda
 
@@ -44,7 +44,9 @@ def deadlines_are_ignored() -> AbstractContextManager[None]:
 
 
 def missed_ones_leave_no_trace() -> AbstractContextManager[None]:
-    def decide_missed(decision: Decision, row: DueRow, settled: Plan, now_ms: int, presence: Presence) -> None:
+    def decide_missed(
+        decision: Decision, row: DueRow, settled: Plan, now_ms: int, presence: Presence
+    ) -> None:
         caught = missed.catch_up(settled, row.id, row.instant_s, presence)
         decision.move(row, settled.slot_after(row.id, caught.last_s))
 
@@ -66,6 +68,10 @@ def moments_are_looked_ahead_of() -> AbstractContextManager[None]:
         return agenda(store, now_ms + 1_500, *others)
 
     return replaced(leader, agenda=ahead)
+
+
+def any_clock_is_trusted() -> AbstractContextManager[None]:
+    return replaced(rounds, clock_is_off=lambda offsets_ms: False)
 
 
 def edits_are_overlooked() -> AbstractContextManager[None]:
@@ -130,10 +136,17 @@ MUTANTS = (
         moments_are_looked_ahead_of,
     ),
     Mutant(
+        "wrong clock trusted",
+        "a leader whose clock differs from all the others' goes on deciding what is due",
+        ("nothing early",),
+        Search(("step",), 4, once_a_second(target=calling("plain")), lasts_s=40, given={"by_s": 300}),
+        any_clock_is_trusted,
+    ),
+    Mutant(
         "edit overlooked",
         "an occurrence is launched as its schedule was before an edit",
-        ("nothing lost",),
-        Search(("step down",), 8, more=("edits",)),
+        ("rows true", "nothing lost"),
+        Search(("step down",), 6, lasts_s=100, count=1, more=("edits",)),
         edits_are_overlooked,
     ),
 )

@@ -78,14 +78,14 @@ MUTANTS = (
         "trimmed past a follower",
         "the journal is trimmed up to its newest entry, whoever has yet to read it",
         ("calm",),
-        Search(("left behind", "cut off", "pause"), 6, SLOW),
+        Search(("crash",), 4, SLOW, who="follower", lasts_s=40, least_s=8.0),
         trimmed_up_to_the_newest,
     ),
     Mutant(
         "leap over a gap",
         "a follower that has to read entries which are gone goes on behind them",
         ("replicas agree",),
-        Search(("left behind", "cut off", "pause"), 6, SLOW),
+        Search(("left behind", "cut off", "pause"), 6, SLOW, who="follower", lasts_s=40, least_s=5.0),
         gaps_are_leapt_over,
     ),
     Mutant(

@@ -56,7 +56,9 @@ def open_launches_of_others_do_not_count() -> AbstractContextManager[None]:
         own = "SELECT lid FROM launch WHERE state < ? AND term = (SELECT max(term) FROM office)"
         known = {lid for (lid,) in db.execute(own, (CLOSED_FROM,))}
         found = sound(db, *others)
-        return {sid: kept for sid, rows in found.items() if (kept := [row for row in rows if row.lid in known])}
+        return {
+            sid: kept for sid, rows in found.items() if (kept := [row for row in rows if row.lid in known])
+        }
 
     return replaced(scheduler, _open_where_it_matters=open_where_it_matters)
 
@@ -73,14 +75,14 @@ def losses_are_not_noted() -> AbstractContextManager[None]:
     return replaced(Surroundings, lost_since_ms=lambda self: None)
 
 
-PLAIN = once_a_second(target=calling("plain", "slow"))
+PLAIN = once_a_second(target=calling("plain", "slow", timeout="30s"))
 
 MUTANTS = (
     Mutant(
         "take-over without asking",
         "what the former leader left open is launched again, whatever became of it",
-        ("no double", "chronos"),
-        Search(("crash", "pause", "step down"), 6, once_a_second(target=calling("plain"))),
+        ("no double",),
+        Search(("crash", "pause", "step down"), 6, PLAIN),
         everything_is_called_again,
     ),
     Mutant(
@@ -91,6 +93,7 @@ MUTANTS = (
             ("crash", "pause", "step down"),
             6,
             once_a_second(target=calling("plain", "failing"), retry={"limit": 5, "backoff": "3s"}),
+            lasts_s=30,
         ),
         attempts_are_forgotten,
     ),
@@ -98,7 +101,11 @@ MUTANTS = (
         "overlap forgotten at a take-over",
         "a new leader lets an occurrence start beside what a former one has started",
         ("overlap",),
-        Search(("crash", "pause", "step down"), 6, once_a_second(target=calling("plain", "slow", timeout="30s"), overlap="forbid")),
+        Search(
+            ("crash", "pause", "step down"),
+            6,
+            once_a_second(target=calling("plain", "slow", timeout="30s"), overlap="forbid"),
+        ),
         open_launches_of_others_do_not_count,
     ),
     Mutant(
@@ -112,7 +119,12 @@ MUTANTS = (
         "window of doubt forgotten",
         "after the journal was lost, what fell due in the time without a record is launched as if it had not been",
         ("no double",),
-        Search(("lose all disks",), 8, once_a_second(target=calling("plain"), missed="all")),
+        Search(
+            ("lose all disks",),
+            5,
+            once_a_second(target=calling("plain"), missed="all"),
+            given={"snapshot_first": True},
+        ),
         losses_are_not_noted,
     ),
 )

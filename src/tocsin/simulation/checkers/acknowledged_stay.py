@@ -45,7 +45,8 @@ def _same_entry_twice(standing: dict[_Place, Landed]) -> Iterator[Finding]:
 
 
 def _gaps(history: History, standing: dict[_Place, Landed]) -> Iterator[Finding]:
-    begins = {lost.incarnation: lost.after for lost in history.lost if lost.incarnation != lost.former}
+    begins = dict(history.begun_after)
+    begins |= {lost.incarnation: lost.after for lost in history.lost if lost.incarnation != lost.former}
     known: dict[str, set[int]] = {}
     for landed in standing.values():
         known.setdefault(landed.incarnation, set()).add(landed.seq)

@@ -70,10 +70,13 @@ def _heard(history: History) -> Iterator[Finding]:
     if not history.landed:
         return
     last = max(history.landed, key=lambda landed: landed.at_ms)
+    cuts = [(lost.at_ms, lost.after) for lost in history.lost if lost.incarnation == last.incarnation]
     settled = [
         landed.seq
         for landed in history.landed
-        if landed.incarnation == last.incarnation and landed.at_ms < history.ended_ms - HEARD_MS
+        if landed.incarnation == last.incarnation
+        and landed.at_ms < history.ended_ms - HEARD_MS
+        and not any(landed.at_ms <= at_ms and landed.seq > after for at_ms, after in cuts)
     ]
     for replica, final in sorted(history.finals.items()):
         if final.seq < max(settled, default=0):

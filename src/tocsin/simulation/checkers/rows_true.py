@@ -8,7 +8,8 @@ cancelled   somebody asked for it, or a newer occurrence replaced it; a workshop
 in_doubt    something went wrong at that time, or the receiver itself kept silent
 ==========  ====================================================================================
 
-And whoever asks why is answered: everything but a success has a reason. What a person said became of a launch is not
+What was started is an occurrence of the version that it was started under, while that one was in force. And whoever
+asks why is answered: everything but a success has a reason. What a person said became of a launch is not
 checked, nor what a target told that was untrue. What is given up because the record of that time was lost may have
 been done: that is what its reason says.
 """
@@ -31,6 +32,7 @@ from tocsin.simulation.checkers.reading import (
     record,
     resolved_by_hand,
     rows_by_name,
+    timeline,
     versions,
 )
 from tocsin.simulation.history import Call, Final, History, LaunchRow, MissedRow
@@ -58,6 +60,8 @@ def check(history: History) -> Iterator[Finding]:
             told = f" ({row.reason})" if row.reason else ""
             yield Finding(_when(row), f"{row.name} is recorded as {row.state}{told}, and {wrong}", row.name)
     yield from _missed(history, final, truth)
+    if not history.lost:
+        yield from _out_of_force(history, final)
 
 
 class _Truth:
@@ -168,6 +172,30 @@ def _missed(history: History, final: Final, truth: _Truth) -> Iterator[Finding]:
                 f"{call.name} is recorded as missed ({known[index].reason}), and was done by {call.replica}"
             )
             yield Finding(call.at_ms, text, call.name)
+
+
+def _out_of_force(history: History, final: Final) -> Iterator[Finding]:
+    """An edit, a pause or a deletion ends what its schedule promised."""
+    specs = versions(final)
+    timelines = {key: timeline(version) for key, version in specs.items()}
+    is_clock_right = not clock_was_changed(history, history.began_ms, history.ended_ms)
+    for row in final.launches:
+        key = row.schedule, row.version
+        if row.is_manual or row.is_backfill or row.started_ms is None or key not in specs:
+            continue
+        version = specs[key]
+        if not version.enabled or not timelines[key].matches(row.instant_s):
+            text = (
+                f"{row.name} was started, and is no occurrence of version {row.version}: {version.resolved}"
+            )
+            yield Finding(_when(row), text, row.name)
+        elif version.until_ms is not None and is_clock_right:
+            over_ms = row.instant_s * 1000 - version.until_ms
+            if over_ms > 2 * history.clock_error_ms:
+                text = (
+                    f"{row.name} was started under version {row.version}, which had ended {over_ms} ms before"
+                )
+                yield Finding(_when(row), text, row.name)
 
 
 def _when(row: LaunchRow) -> float:

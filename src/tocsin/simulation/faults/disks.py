@@ -39,12 +39,15 @@ async def lose(world: World, what: dict[str, Any]) -> None:
         machine.crash()
     for machine in lost:
         machine.lose_disk()
+        world.quorum.up[machine.name] = False
     left = world.quorum.lose(what["lost"])
     await asyncio.sleep(what["for_s"])
     survivors = [machine for machine in down if machine not in lost]
     if left is not None and survivors:
         world.tell(f"{survivors[0].name} goes on with what is left of the journal, up to {left}")
         survivors[0].losses.are_to_be_noted = True
+    for machine in lost:
+        world.quorum.up[machine.name] = True
     world.quorum.recover()
     for machine in [*survivors, *lost]:
         machine.start()

@@ -95,7 +95,8 @@ def make_plan(
     actions = tuple(
         Action(number, round(at_s, 3), kind, what) for number, (at_s, kind, what) in enumerate(drawn)
     )
-    interval_s = rhythm.choice([1800.0, 3 * 3600.0, 6 * 3600.0]) * max(1.0, hours / 200)
+    # A hundred checkpoints or so, beside those that faults ask for: each takes a while.
+    interval_s = max(rhythm.choice([1800.0, 3 * 3600.0, 6 * 3600.0]), hours * 36)
     return Plan(seed, hours, replicas, tuple(faults), epoch_s, interval_s, actions, replay)
 
 

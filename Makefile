@@ -18,7 +18,7 @@ cluster: $(VENV)/.run  ## Start three replicas here, for you to kill the one tha
 
 test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tests
 	$(BIN)/python -m pytest -n 5 --dist loadfile $(addprefix --ignore ,$(CLUSTERS))
-	$(BIN)/python -m pytest -n 3 --dist loadfile $(CLUSTERS) --ignore $(ALONE)
+	$(BIN)/python -m pytest -n 4 --dist loadfile $(CLUSTERS) --ignore $(ALONE)
 	$(BIN)/python -m pytest $(ALONE)
 	$(BIN)/tocsin sim --seed $(KEPT_SEEDS) --hours 3 --jobs 2
 	$(BIN)/tocsin sim --for 45s --hours 3 --jobs 2

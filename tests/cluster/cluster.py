@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -124,6 +125,12 @@ class Replica:
             processes.send(pid, signal.SIGKILL)
         until(lambda: not any(processes.alive(pid) for pid in pids), f"the etcd of {self.name} to die")
 
+    def etcd_term(self) -> int:
+        """The newest term of the etcds in which this replica's led them, as its log says; 0: in none."""
+        log = self.data / "member" / "etcd.log"
+        said = log.read_text(errors="replace") if log.exists() else ""
+        return max((int(term) for term in re.findall(r"became leader at term (\d+)", said)), default=0)
+
     def crash(self) -> None:
         """The machine is gone: Tocsin first, so that nobody starts etcd again."""
         if self.is_running():
@@ -233,6 +240,10 @@ class Cluster:
     def followers(self) -> list[Replica]:
         leader = self.until_leader()
         return [replica for replica in self if replica is not leader]
+
+    def etcd_leader(self) -> Replica:
+        """The one whose etcd leads the etcds. It need not be the one that leads."""
+        return max(self, key=Replica.etcd_term)
 
     def is_healthy(self) -> bool:
         """All run, agree on who leads, and are as far as each other, give or take what is under way."""

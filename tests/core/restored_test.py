@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from tests.core.desk import FAILED, START, Desk, at, only_flight, put
 
+from tocsin.errors import Refused
 from tocsin.model import change as c
+from tocsin.model.command import Backfill
 
 _MINUTE = 60
 
@@ -121,3 +124,37 @@ def what_waited_in_the_record_may_have_had_its_turn() -> None:
         open_now = desk.db.execute("SELECT DISTINCT state FROM launch WHERE state < 10").fetchall()
         assert waiting != {1}
         assert open_now == [(1,)], "to be concluded, like all that a former leader may have called"
+
+
+@pytest.mark.parametrize(("on_doubt", "state"), [("skip", "in_doubt"), ("relaunch", "queued")])
+def what_waited_for_its_turn_does_not_get_it_together_with_all_others(on_doubt: str, state: str) -> None:
+    with _desk() as desk:
+        put(desk, overlap="queue", on_doubt=on_doubt)
+        at(desk, _MINUTE)
+        at(desk, 2 * _MINUTE)
+        assert _states(desk) == {1: "started", 2: "queued"}
+        _restored(desk, since_s=2 * _MINUTE, now_s=3 * _MINUTE - 5)
+        assert _states(desk) == {1: "started", 2: state}
+
+
+@pytest.mark.parametrize(("missed", "minutes"), [("skip", 4), ("last", 4)])
+def a_backfill_leaves_out_what_may_have_been_launched_within_the_window(missed: str, minutes: int) -> None:
+    with _desk() as desk:
+        put(desk, missed=missed)
+        at(desk, 90)
+        _restored(desk, since_s=100, now_s=5 * _MINUTE + 30)
+        asked = Backfill("s", START + 61, START + 6 * _MINUTE)
+        with pytest.raises(Refused, match="nothing to launch"):
+            desk.command(asked)
+        assert desk.command(msgspec.structs.replace(asked, unrecorded=True)) == minutes
+
+
+@pytest.mark.parametrize("missed", ["skip", "last"])
+def what_is_given_up_within_the_window_is_not_said_to_have_had_nobody_in_office(missed: str) -> None:
+    """Also where it could be repeated and its owner does not want to: somebody may well have been there."""
+    with _desk() as desk:
+        put(desk, missed=missed, on_doubt="relaunch")
+        at(desk, 90)
+        _restored(desk, since_s=100, now_s=5 * _MINUTE + 30)
+        ((_, _, reason),) = _given_up(desk)
+        assert "the record of this time was lost" in reason

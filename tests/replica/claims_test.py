@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.replica.several import Town, in_town, put
 
-from tocsin.errors import Refused
+from tocsin.errors import NoLeader, Refused
+from tocsin.model.cluster import Asked
 
 
 def a_term_that_nobody_ever_took_office_in_deposes_nobody(tmp_path: Path) -> None:
@@ -58,3 +59,16 @@ def one_that_cannot_ask_the_journal_believes_it_at_once(tmp_path: Path) -> None:
         assert own._deposed
 
     in_town(tmp_path, work)
+
+
+def a_replica_that_is_starting_says_so_to_whoever_asks(tmp_path: Path) -> None:
+    """It is reached before it has a state: a new leader that asks after a call is to ask again."""
+
+    async def work(town: Town) -> None:
+        starting = town.make("a")
+        with pytest.raises(NoLeader, match="starting"):
+            await starting.fates([Asked("s-1", 1, "http", 0, 1)], 2)
+        with pytest.raises(NoLeader, match="starting"):
+            await starting.propose(put())
+
+    in_town(tmp_path, work, names="")

@@ -90,7 +90,14 @@ def sim(
     from tocsin.cron import parse_duration
 
     for_s = float(parse_duration(lasting, field="--for")) if lasting else None
-    start = None if replay is None else load(replay)
+    if replay is not None and plan_file is not None:
+        raise InvalidInput(
+            "a plan says itself what it goes on from",
+            field="--replay",
+            value=str(replay),
+            hint="leave --replay or --plan away",
+        )
+    start = None if replay is None else load(replay, say)
     if start is not None:
         say(f"going on from {start}")
     if plan_file is not None:

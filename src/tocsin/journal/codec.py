@@ -35,7 +35,9 @@ def decode(raw: bytes, seq: int) -> Entry:
         if raw[0] == _COMPRESSED:
             body = _decompressed(body, seq)
         elif raw[0] != _PLAIN:
-            raise StateDamaged(f"journal entry {seq} has the unknown form {raw[0]}")
+            raise StateDamaged(
+                f"journal entry {seq} has the unknown form {raw[0]}", hint="was it written by a newer version?"
+            )
         return _decoder.decode(body)
     except (zstandard.ZstdError, msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError) as wrong:
         raise StateDamaged(

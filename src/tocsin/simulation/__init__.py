@@ -24,7 +24,7 @@ What happens
 ``faults``       what can go wrong, one function a kind
 ``run``          a plan, played from beginning to end
 ``campaign``     many seeds
-``replay``       going on from a real service's data
+``replay``       going on from a real service's data; ``original`` reads it, ``etcd_copy`` a replica's journal
 
 What is made of it
 ``history``      what happened, as somebody who sees everything would tell it

@@ -18,7 +18,7 @@ from tocsin.state import queries
 BEFORE_S = 1.0
 """So long before the next thing happens all is lived through again: time to be heard."""
 WORTH_S = 3.0
-SHORT_S = 10.0
+SHORT_S = 70.0
 """What comes back within this time comes back again and again."""
 
 

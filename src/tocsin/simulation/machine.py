@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from tocsin.backup.manifest import Owner
 from tocsin.backup.store import Backups
 from tocsin.decide.retention import Retention
@@ -182,6 +184,7 @@ class Machine:
         self.process = self.replica = self.http = None
         if process is not None:
             process.kill()
+            self._end_authority(process)
         if replica is not None:
             _close_files(replica)
         self._around.network.changed()
@@ -269,6 +272,15 @@ class Machine:
         for house in self._around.houses().values():
             if house is not self and house.replica is not None:
                 house.replica._setup.office.holds()
+
+    def _end_authority(self, process: Process) -> None:
+        """The dead have none."""
+        authorities, now_ms = self._around.history.authorities, self._around.now_ms()
+        for index in range(len(authorities) - 1, -1, -1):
+            last = authorities[index]
+            if (last.replica, last.process) == (self.name, process.number):
+                authorities[index] = msgspec.structs.replace(last, until_ms=min(last.until_ms, now_ms))
+                return
 
     def note_authority(self, process: Process, until_s: float) -> None:
         replica = self.replica

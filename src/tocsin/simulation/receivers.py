@@ -1,6 +1,7 @@
 """Who gets the orders: what they do, how long it takes them, and what they answer. They outlive every replica.
 
-An address tells what it is: ``http://plain-slow/`` does what it is told, each time, and takes its time.
+An address tells what it is: ``http://plain-slow/`` does what it is told, each time, and takes its time. One that tells
+nothing, because it is a real service's, is steady, and as idempotent as its schedule says.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from tocsin.model.target import HttpTarget
 from tocsin.simulation.chance import Chance
 from tocsin.simulation.history import Call, History, Receiver
 from tocsin.simulation.virtual import Process, VirtualLoop
@@ -28,23 +30,21 @@ class Deed(NamedTuple):
     is_told: bool = True
 
 
-def host_of(url: str) -> str:
-    return urlsplit(url).hostname or ""
-
-
 class Place:
     """One receiver."""
 
-    def __init__(self, host: str, world: Receivers) -> None:
-        kind, _, manner = host.partition("-")
+    def __init__(self, host: str, kind: Receiver, manner: Manner, world: Receivers) -> None:
         self.host = host
-        self.kind = cast(Receiver, kind)
-        self.manner = cast(Manner, manner)
-        self.is_down = False
+        self.kind = kind
+        self.manner = manner
         self._world = world
         self._done: dict[str, Call] = {}
         self._waiting: dict[str, list[asyncio.Future[str]]] = {}
         self._highest: dict[str, int] = {}
+
+    @property
+    def is_down(self) -> bool:
+        return self.kind in self._world.down
 
     def receive(self, order: Order, process: Process, sent_ms: float, clock_ms: int) -> asyncio.Future[str]:
         """An order has arrived. Returns its answer to be: succeeded, failed, refused, or '' for none."""
@@ -97,20 +97,26 @@ class Receivers:
         self._history = history
         self._places: dict[str, Place] = {}
         self._herded: set[str] = set()
+        self.down: set[str] = set()
+        """Kinds of which nobody is there for the time being."""
         self.trouble: dict[str, Manner] = {}
         """How places behave for the time being, by the first word of their name."""
 
-    def place(self, host: str) -> Place:
+    def place(self, target: HttpTarget) -> Place:
+        host = urlsplit(target.url).hostname or ""
+        kind, _, manner = host.partition("-")
+        if kind not in KINDS or manner not in MANNERS:
+            # Named so that no machine of this world is called like it.
+            kind, manner = "idempotent" if target.idempotent else "plain", "steady"
+            host = f"{kind} {host}"
         found = self._places.get(host)
         if found is None:
-            found = self._places[host] = Place(host, self)
+            found = self._places[host] = Place(host, cast(Receiver, kind), cast(Manner, manner), self)
         return found
 
     def set_down(self, kind: str, is_down: bool) -> None:
-        for known in KINDS:
-            for manner in MANNERS:
-                if kind in (known, "all"):
-                    self.place(f"{known}-{manner}").is_down = is_down
+        kinds = KINDS if kind == "all" else (kind,)
+        self.down = self.down.union(kinds) if is_down else self.down.difference(kinds)
 
     def note(
         self, order: Order, process: Process, sent_ms: float, clock_ms: int, kind: Receiver, place: str

@@ -4,54 +4,32 @@ What is given is a copy: a data directory with its snapshots, its state and its 
 that of a replica, whose own etcd has it. The state is built anew from the oldest snapshot and the journal, by the code
 that is about to be used, and has to come out as the service itself had it: in its state file, and in every snapshot
 on the way. Then three replicas begin with it, and its targets are simulated.
-
-Nothing in the directory is touched: what has to be opened is copied first.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import shutil
 import sqlite3
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from tocsin import __version__
-from tocsin.errors import (
-    ClusterError,
-    InvalidInput,
-    JournalError,
-    SnapshotDamaged,
-    StateDamaged,
-    StateError,
-    WrongIncarnation,
-)
+from tocsin.errors import InvalidInput, StateDamaged, StateError, UnknownChange, WrongIncarnation
 from tocsin.journal import codec
-from tocsin.journal.contract import Birth, Journal, Record
-from tocsin.journal.sqlite import SqliteJournal
+from tocsin.journal.contract import Birth, Record
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind
-from tocsin.replica.recovery import check_not_diverged
-from tocsin.simulation.etcd_copy import etcd_journal
 from tocsin.simulation.history import Final
-from tocsin.state import seal, snapshot
+from tocsin.simulation.original import AGAIN, Kept, Original, Tell
 from tocsin.state.apply import apply
 from tocsin.state.digest import full_digest
 from tocsin.state.store import Store, save_meta
 
 SETTLED_S = 60
 """The simulation begins so long after the last entry."""
-TELL_EVERY_S = 2.0
-_AGAIN = "if the service ran while it was copied, stop it, or copy it once more"
-
-Tell = Callable[[str], None]
-"""Hears what somebody who waits, or who relies on the outcome, should know."""
 
 
 class Start(msgspec.Struct):
@@ -90,16 +68,12 @@ class Start(msgspec.Struct):
         )
 
 
-class Kept(NamedTuple):
-    """A journal, as it was found."""
+class _Known(NamedTuple):
+    """What the service itself had at some entry."""
 
-    birth: Birth
-    trimmed: int
-    records: list[Record]
-
-    @property
-    def last(self) -> int:
-        return self.trimmed + len(self.records)
+    where: str
+    digest: str
+    is_certain: bool
 
 
 _loaded: dict[Path, Start] = {}
@@ -110,235 +84,159 @@ def load(data: Path, tell: Tell = lambda text: None) -> Start:
     """From a copy of a data directory, which is not touched. Raises InvalidInput, StateError or JournalError."""
     data = data.absolute()
     if data not in _loaded:
-        _loaded[data] = _Original(data, tell).start()
+        try:
+            _loaded[data] = _start(data, tell)
+        except OSError as wrong:
+            raise InvalidInput(f"{data} cannot be read: {wrong}", field="--replay", value=str(data)) from None
     return _loaded[data]
 
 
-class _Original:
-    """What is on the disk, and what is made of it in a folder of our own."""
+def _start(data: Path, tell: Tell) -> Start:
+    folder = tempfile.TemporaryDirectory(prefix="tocsin-replay-")
+    built = Path(folder.name) / "state.db"
+    with tempfile.TemporaryDirectory(prefix="tocsin-copies-") as copies:
+        original = Original(data, Path(copies), tell)
+        kept = original.journal()
+        rebuilt_from = _as_it_is(original, built) if kept is None else _rebuilt(original, kept, built)
+    with contextlib.closing(Store(built)) as store:
+        meta, launches = store.meta, frozenset(_names(store.db))
+    if not meta.seq:
+        raise original.nothing()
+    return Start(
+        folder=folder,
+        birth=Birth(meta.incarnation) if kept is None else kept.birth,
+        trimmed=meta.seq if kept is None else kept.trimmed,
+        records=[] if kept is None else kept.records,
+        seq=meta.seq,
+        time_ms=meta.time_ms,
+        launches=launches,
+        schedules=meta.schedules,
+        rebuilt_from=rebuilt_from,
+    )
 
-    def __init__(self, data: Path, tell: Tell) -> None:
-        if not data.is_dir():
-            raise InvalidInput(f"there is no directory {data}", field="--replay", value=str(data))
-        self._data = data
-        self._tell = tell
-        self._told_s = time.monotonic()
-        self._folder = tempfile.TemporaryDirectory(prefix="tocsin-replay-")
-        self._built = Path(self._folder.name) / "state.db"
-        self._copies = Path(self._folder.name) / "copies"
-        self._copies.mkdir()
 
-    def start(self) -> Start:
-        try:
-            with self._named_as_given():
-                kept = self._journal()
-                rebuilt_from = self._from_state() if kept is None else self._rebuilt(kept)
-                return self._begin(kept, rebuilt_from)
-        except OSError as wrong:
-            text = f"{self._data} cannot be read: {wrong}"
-            raise InvalidInput(text, field="--replay", value=str(self._data)) from None
+def _rebuilt(original: Original, kept: Kept, built: Path) -> str:
+    """From as far back as can be: the more entries this version has to read, the better. Returns how, in words."""
+    begun = _base(original, kept, built)
+    known = _known(original, kept)
+    same: list[str] = []
+    with contextlib.closing(Store(built)) as store:
+        _adopt(store, kept.birth)
+        begun_at = store.meta.seq
+        same += _compared(store, known)
+        for record in kept.records[begun_at - kept.trimmed :]:
+            _apply(original, store, record)
+            original.progress("applied", record.seq - begun_at, kept.last - begun_at)
+            same += _compared(store, known)
+    count = kept.last - begun_at
+    compared = f": the same as {', '.join(same)}" if same else "; there is nothing to compare it with"
+    return f"rebuilt from {begun} and {count:,} {'entry' if count == 1 else 'entries'}{compared}"
 
-    def _begin(self, kept: Kept | None, rebuilt_from: str) -> Start:
-        with contextlib.closing(Store(self._built)) as store:
-            meta, launches = store.meta, frozenset(_names(store.db))
-        shutil.rmtree(self._copies)
-        if not meta.seq:
-            raise self._empty()
-        return Start(
-            folder=self._folder,
-            birth=kept.birth if kept else Birth(meta.incarnation),
-            trimmed=kept.trimmed if kept else meta.seq,
-            records=kept.records if kept else [],
-            seq=meta.seq,
-            time_ms=meta.time_ms,
-            launches=launches,
-            schedules=meta.schedules,
-            rebuilt_from=rebuilt_from,
-        )
 
-    # The journal
+def _base(original: Original, kept: Kept, built: Path) -> str:
+    """Put in place what the first entry follows."""
+    if not kept.trimmed:
+        return "the journal's beginning"
+    fitting = [
+        made
+        for made in original.manifests()
+        if kept.trimmed <= made.seq <= kept.last and kept.birth.fits(made.incarnation, made.seq)
+    ]
+    for made in reversed(fitting):
+        if original.restored(made, built):
+            return f"snapshot {made.seq}"
+    raise StateDamaged(
+        f"the journal in {original.data} begins at entry {kept.trimmed + 1}, and no whole snapshot that it follows "
+        "is there",
+        hint=AGAIN,
+    )
 
-    def _journal(self) -> Kept | None:
-        """None: there is none, or it cannot be got at."""
-        if (self._data / "journal.db").exists():
-            copy = self._copied("journal.db", "", "-wal")
-            return asyncio.run(self._read(SqliteJournal(copy)))
-        etcd = self._data / "member" / "etcd"
-        if not etcd.is_dir():
-            if (self._data / "member").is_dir():
-                self._tell("its journal is not in this directory: going on from its state alone")
-            return None
-        try:
-            self._tell("reading the journal from a copy of its etcd ...")
-            with etcd_journal(etcd, self._copies / "etcd") as journal:
-                return asyncio.run(self._read(journal))
-        except (ClusterError, JournalError, OSError) as wrong:
-            self._tell(f"the journal in {etcd} cannot be read, going on from the state alone: {wrong}")
-            return None
 
-    async def _read(self, journal: Journal) -> Kept:
-        await journal.open(self._no_journal)
-        try:
-            bounds = await journal.bounds()
-            records: list[Record] = []
-            if bounds.first <= bounds.last:
-                async for record in journal.read(bounds.first - 1):
-                    records.append(record)
-                    self._progress("read", len(records), bounds.last - bounds.first + 1)
-                    if record.seq == bounds.last:
-                        break
-            return Kept(journal.birth, bounds.first - 1, records)
-        finally:
-            await journal.close()
+def _apply(original: Original, store: Store, record: Record) -> None:
+    try:
+        apply(store, record.seq, codec.decode(record.raw, record.seq), record.raw)
+    except (StateDamaged, UnknownChange) as wrong:
+        raise type(wrong)(f"in {original.data}: {wrong.message}", hint=wrong.hint or AGAIN) from None
 
-    async def _no_journal(self) -> NoReturn:
-        raise JournalUnavailable("there is no journal in it")
 
-    # The state
-
-    def _rebuilt(self, kept: Kept) -> str:
-        """From as far back as can be: the more entries this version has to read, the better."""
-        begun = self._base(kept)
-        known = self._known(kept)
-        same: list[str] = []
-        with contextlib.closing(Store(self._built)) as store:
-            _adopt(store, kept.birth)
-            begun_at = store.meta.seq
-            for record in kept.records[max(0, begun_at - kept.trimmed) :]:
-                apply(store, record.seq, codec.decode(record.raw, record.seq), record.raw)
-                self._progress("applied", record.seq - begun_at, kept.last - begun_at)
-                if found := known.get(record.seq):
-                    digest = full_digest(store.db)
-                    for one in found:
-                        one.check(digest, record.seq)
-                        same.append(one.name)
-        count = kept.last - begun_at
-        compared = f", the same as {' and '.join(same)}" if same else ", with nothing to compare it with"
-        return f"rebuilt from {begun} and {count:,} {'entry' if count == 1 else 'entries'}{compared}"
-
-    def _base(self, kept: Kept) -> str:
-        """What the first entry follows, in words. It is put in place."""
-        if not kept.trimmed:
-            return "the journal's beginning"
-        folder, damaged = self._data / "snapshots", ""
-        for made in reversed(self._manifests()):
-            if kept.trimmed <= made.seq <= kept.last and kept.birth.fits(made.incarnation, made.seq):
-                try:
-                    snapshot.restore(folder, made, self._built)
-                except SnapshotDamaged as wrong:
-                    damaged = wrong.message
-                    self._tell(f"passed over: {damaged}")
-                else:
-                    return f"snapshot {made.seq}"
-        raise StateDamaged(
-            damaged or f"the journal begins at {kept.trimmed + 1}, and {folder} holds no snapshot that it follows",
-            hint=_AGAIN,
-        )
-
-    def _known(self, kept: Kept) -> dict[int, list[_Known]]:
-        """What the service itself had, by entry."""
-        found: dict[int, list[_Known]] = {}
-        for made in self._manifests():
-            if made.digest and kept.birth.fits(made.incarnation, made.seq):
-                found.setdefault(made.seq, []).append(_Known(f"snapshot {made.seq}", made.digest))
-        try:
-            theirs = self._their_state()
-        except StateDamaged as wrong:
-            self._tell(f"not compared: {wrong.message}")
-            theirs = None
-        if theirs is None:
-            return found
-        state, is_sealed = theirs
-        with contextlib.closing(state):
-            meta = state.meta
-            if not kept.birth.fits(meta.incarnation, meta.seq):
-                raise WrongIncarnation(
-                    f"the state belongs to journal {meta.incarnation}, the journal there is {kept.birth.incarnation}",
-                    hint="they were mixed up: give a whole copy of one service's data",
-                )
-            if meta.seq > kept.last:
-                self._tell(f"not compared: the state is at entry {meta.seq}, the journal ends at {kept.last}")
-            else:
-                known = _Known(str(self._data / "state.db"), full_digest(state.db), is_sealed)
-                found.setdefault(meta.seq, []).append(known)
+def _known(original: Original, kept: Kept) -> dict[int, list[_Known]]:
+    """By entry: what the result can be compared with."""
+    found: dict[int, list[_Known]] = {}
+    for made in original.manifests():
+        if made.digest and kept.birth.fits(made.incarnation, made.seq):
+            found.setdefault(made.seq, []).append(_Known(f"snapshot {made.seq}", made.digest, True))
+    try:
+        theirs = original.state()
+    except StateDamaged as wrong:
+        original.tell(f"not compared: {wrong.message}")
         return found
+    if theirs is None:
+        return found
+    state, is_sealed = theirs
+    with contextlib.closing(state):
+        meta = state.meta
+        if not kept.birth.fits(meta.incarnation, meta.seq):
+            raise WrongIncarnation(
+                f"in {original.data} the state belongs to journal {meta.incarnation}, the journal there is "
+                f"{kept.birth.incarnation}",
+                hint="they were mixed up: give a whole copy of one service's data",
+            )
+        if meta.seq > kept.last:
+            original.tell(
+                f"not compared: the state file is at entry {meta.seq}, the journal ends at {kept.last}"
+            )
+        known = _Known("its state file", full_digest(state.db), is_sealed)
+        found.setdefault(meta.seq, []).append(known)
+    return found
 
-    def _from_state(self) -> str:
-        """Without a journal: the state as it is, or the newest snapshot."""
-        damaged: StateError | None = None
-        try:
-            theirs = self._their_state()
-        except StateDamaged as wrong:
-            damaged, theirs = wrong, None
-        if theirs is not None:
-            with contextlib.closing(theirs[0]), contextlib.closing(sqlite3.connect(self._built)) as ours:
-                theirs[0].db.backup(ours)
-            return "from its state file"
-        for made in self._manifests():
-            try:
-                snapshot.restore(self._data / "snapshots", made, self._built)
-            except SnapshotDamaged as wrong:
-                damaged = damaged or wrong
-                self._tell(f"passed over: {wrong.message}")
-            else:
-                if damaged:
-                    self._tell(f"passed over: {damaged.message}")
-                return f"from snapshot {made.seq}"
-        raise damaged or self._empty()
 
-    def _their_state(self) -> tuple[Store, bool] | None:
-        """A copy of the state file, and whether it was closed in peace. None: there is none."""
-        state = self._data / "state.db"
-        if not state.exists():
-            return None
-        check_not_diverged(state)
-        copy = self._copied("state.db", "", "-wal", ".seal")
-        is_sealed = seal.check(copy)
-        store = Store(copy)
-        try:
-            if not is_sealed:
-                seal.look_over(store)
-        except BaseException:
-            store.close()
-            raise
-        return store, is_sealed
+def _compared(store: Store, known: dict[int, list[_Known]]) -> list[str]:
+    """With which of them the store, at this entry, is the same. Raises if it is not."""
+    there = known.get(store.meta.seq, [])
+    digest = full_digest(store.db) if there else ""
+    for one in there:
+        if one.digest != digest:
+            hint = "do not run this version on that data: it applies entries differently"
+            if not one.is_certain:
+                hint += "; unless the service ran while this was copied: then copy once more"
+            raise StateDamaged(
+                f"at entry {store.meta.seq} this version builds another state from the same journal than "
+                f"{one.where} is",
+                hint=hint,
+            )
+    return [one.where for one in there]
 
-    def _manifests(self) -> list[snapshot.Manifest]:
-        return snapshot.manifests(self._data / "snapshots")
 
-    # Small things
+def _adopt(store: Store, birth: Birth) -> None:
+    """A new state, or the one that the journal was born to go on from, becomes the journal's own."""
+    if store.meta.incarnation != birth.incarnation:
+        store.meta.incarnation = birth.incarnation
+        store.transact(lambda db: save_meta(db, store.meta))
 
-    def _copied(self, name: str, *suffixes: str) -> Path:
-        """Not what SQLite keeps in ``-shm``: that is for those who have the file open at the same time."""
-        for suffix in suffixes:
-            with contextlib.suppress(FileNotFoundError):
-                shutil.copyfile(self._data / (name + suffix), self._copies / (name + suffix))
-        return self._copies / name
 
-    def _progress(self, what: str, done: int, total: int) -> None:
-        if time.monotonic() - self._told_s > TELL_EVERY_S:
-            self._told_s = time.monotonic()
-            self._tell(f"{done:,} of {total:,} entries {what} ...")
+def _as_it_is(original: Original, built: Path) -> str:
+    """Without a journal: the state file, or the newest snapshot that is whole."""
+    damaged: StateError | None = None
+    try:
+        theirs = original.state()
+    except StateDamaged as wrong:
+        damaged, theirs = wrong, None
+    if theirs is not None:
+        state, _ = theirs
+        with contextlib.closing(state), contextlib.closing(sqlite3.connect(built)) as ours:
+            state.db.backup(ours)
+        return "from its state file"
+    for made in original.manifests():
+        if original.restored(made, built):
+            if damaged is not None:
+                original.tell(f"passed over: {damaged.message}")
+            return f"from snapshot {made.seq}"
+    raise damaged or original.nothing()
 
-    @contextlib.contextmanager
-    def _named_as_given(self) -> Iterator[None]:
-        """Errors speak of the copies: whoever reads them knows the original. And there is another remedy than for a
-        service that is to start."""
-        try:
-            yield
-        except (StateError, JournalError) as wrong:
-            text = wrong.message.replace(str(self._copies), str(self._data))
-            hint = wrong.hint
-            if isinstance(wrong, UnknownChange) or "form" in text or "newer" in hint:
-                hint = f"was it written by a newer version? This is {__version__}"
-            elif not isinstance(wrong, (Diverged, WrongIncarnation, Differs)):
-                hint = _AGAIN
-            raise type(wrong)(text, hint=hint) from None
 
-    def _empty(self) -> InvalidInput:
-        return InvalidInput(
-            f"{self._data} holds nothing to go on from",
-            field="--replay",
-            value=str(self._data),
-            hint="give a copy of a data directory of 'tocsin serve'",
-        )
+def _names(db: sqlite3.Connection) -> Iterator[str]:
+    """Of all launches."""
+    ids = dict(db.execute("SELECT sid, id FROM revision"))
+    ids.update(db.execute("SELECT sid, id FROM schedule"))
+    for sid, instant_s, kind in db.execute("SELECT sid, instant_s, kind FROM launch"):
+        yield launch_name(ids[sid], instant_s, kind == LaunchKind.MANUAL)

@@ -10,7 +10,7 @@ from tocsin.cron import parse_duration
 from tocsin.model.target import HttpTarget, TargetSpec
 from tocsin.simulation.clocks import MachineClock
 from tocsin.simulation.network import Network
-from tocsin.simulation.receivers import Receivers, host_of
+from tocsin.simulation.receivers import Receivers
 from tocsin.simulation.virtual import Process
 from tocsin.simulation.workshop import Workshop
 from tocsin.targets.authority import has_ended
@@ -104,7 +104,7 @@ class Http(_Base):
     def _send(self, order: Order, answer: asyncio.Future[Outcome]) -> None:
         assert isinstance(order.target, HttpTarget)
         process, receivers, network = self._process, self._receivers, self._network
-        place = receivers.place(host_of(order.target.url))
+        place = receivers.place(order.target)
         sent_ms, clock_ms = receivers.now_ms(), self._clock.wall_ms()
 
         def tell(outcome: Outcome) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import cast
 
 import msgspec
 
 from tocsin.simulation.history import Call
-from tocsin.simulation.receivers import Manner, Receivers
+from tocsin.simulation.receivers import MANNERS, Manner, Receivers
 from tocsin.simulation.virtual import Process
 from tocsin.targets.contract import ACCEPTED, Order, Outcome, Verdict
 
@@ -50,9 +51,9 @@ class Workshop:
         loop.outside(lasts_s, self._end, work, verdict)
 
     def _manner(self, order: Order) -> Manner:
-        """A command says in its own words how it fares."""
-        words: str = getattr(order.target, "shell", None) or "steady"
-        return words  # type: ignore[return-value]  # why: the plan writes nothing else into a shell line
+        """A plan's command says in its own words how it fares. A real service's is not carried out, and steady."""
+        words = getattr(order.target, "shell", None)
+        return cast(Manner, words) if words in MANNERS else "steady"
 
     def _end(self, work: Work, verdict: Verdict) -> None:
         if work.ended.done():

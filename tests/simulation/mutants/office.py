@@ -110,7 +110,7 @@ MUTANTS = (
         "lease by the wall clock",
         "the office is reckoned on the wall clock, which people set",
         ("one office",),
-        Search(("stopped clock", "lost answers", "lost answers"), 5, PLAIN, lasts_s=80, count=8, least_s=2.5),
+        Search(("stopped clock", "lost answers", "lost answers"), 8, PLAIN, count=6, least_s=2.5),
         lease_by_the_wall_clock,
     ),
     Mutant(

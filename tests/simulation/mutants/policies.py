@@ -146,7 +146,7 @@ MUTANTS = (
         "edit overlooked",
         "an occurrence is launched as its schedule was before an edit",
         ("rows true", "nothing lost"),
-        Search(("step down",), 6, lasts_s=100, count=1, more=("edits",)),
+        Search(("step down",), 8, lasts_s=100, count=1, more=("edits",)),
         edits_are_overlooked,
     ),
 )

@@ -9,13 +9,21 @@ import pytest
 
 LONGEST = (
     "tests/kill/sigkill_test.py",
+    "tests/simulation/mutants_test.py",
     "tests/simulation/",
-    "tests/fuzz/",
+    "tests/backup/interrupted_test.py",
+    "tests/backup/service_test.py",
     "tests/api/contract_test.py",
     "tests/api/events_test.py",
+    "tests/member/disks_test.py",
+    "tests/cli/serve_test.py",
     "tests/kill/",
+    "tests/fuzz/",
     "tests/cluster/pause_test.py",
     "tests/cluster/kill_test.py",
+    "tests/cluster/partition_test.py",
+    "tests/cluster/loss_test.py",
+    "tests/cluster/clock_test.py",
 )
 """What takes longest begins first, or all would wait for it in the end. Not all of it is long because of its number of
 tests, by which pytest-xdist would go."""

@@ -28,10 +28,10 @@ def a_leader_that_is_paused_for_a_second_or_five_does_no_harm(trial: Trial, what
 
 def a_leader_its_etcd_and_a_follower_paused_for_half_a_minute_leave_one_that_leads(trial: Trial) -> None:
     """Two etcds are a majority, and the third Tocsin does all the work. The journal is trimmed behind the back of the
-    one that sleeps longest: it goes on with a snapshot of another."""
+    one that sleeps longest: it goes on with what its etcd has sent meanwhile, or with a snapshot of another."""
     term, leader = trial.term(), trial.begin()
     follower, third = trial.cluster.followers()
-    told, reached = len(follower.log()), sequence_of(follower)
+    reached = sequence_of(follower)
     follower.pause()
     leader.pause()
     leader.signal_etcd(signal.SIGSTOP)
@@ -39,11 +39,11 @@ def a_leader_its_etcd_and_a_follower_paused_for_half_a_minute_leave_one_that_lea
     assert trial.cluster.until_leader() is third
     let_pass(15)
     trial.load.go_on(30, patience_s=10)
+    let_pass(15)
     leader.signal_etcd(signal.SIGCONT)
     leader.resume()
     until(lambda: _trimmed(third) > reached + _UNDER_WAY, "the journal to be trimmed", 90)
     follower.resume()
-    until(lambda: "fetching a snapshot" in follower.log()[told:], "the follower to leap over the gap")
     trial.cluster.until_healthy()
     assert trial.cluster.leader() is third
     trial.spotless()

@@ -97,6 +97,8 @@ def sim(
             value=str(replay),
             hint="leave --replay or --plan away",
         )
+    for path, field in ((trace, "--trace"), (save, "--save")):
+        _check_writable(path, field)
     start = None if replay is None else load(replay, say)
     if start is not None:
         say(f"going on from {start}")
@@ -168,7 +170,7 @@ class _Telling:
                 f"\nWhat happened, with {len(reduced.plan.actions)} of {len(outcome.plan.actions)} actions:"
             )
             print("\n".join(report.story(reduced)))
-            print(f"\nReplay it: {report.replay_command(reduced.plan, outcome.plan)}\n", flush=True)
+            print(f"\nReplay it: {report.replay_command(reduced.plan)}\n", flush=True)
         return reduced
 
     def end(self) -> None:
@@ -179,6 +181,17 @@ class _Telling:
             print(
                 f"{self._seeds} seeds, {self._hours:,.0f} simulated hours, {self._seconds:.0f} s of work: {failed}"
             )
+
+
+def _check_writable(path: Path | None, field: str) -> None:
+    """Now, and not when the work is done."""
+    if path is None:
+        return
+    try:
+        path.open("a").close()
+    except OSError as wrong:
+        why = (wrong.strerror or str(wrong)).lower()
+        raise InvalidInput(f"{path} cannot be written: {why}", field=field, value=str(path)) from None
 
 
 def _families(text: str) -> Sequence[str]:

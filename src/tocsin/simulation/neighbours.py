@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from tocsin.errors import NoLeader, Uncertain, Unreachable
+from tocsin.errors import NoLeader, TocsinError, Uncertain, Unreachable
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command
 from tocsin.replica.peers import Answered, Fate
@@ -87,7 +87,7 @@ class Neighbours:
         for name in [name for name in self._houses if name != self._name]:
             try:
                 found = await self._ask(name, offered)
-            except Unreachable:
+            except TocsinError:  # also one that is starting itself
                 continue
             answers += 1
             offers += [
@@ -108,7 +108,7 @@ class Neighbours:
 
         try:
             content = await self._ask(name, read, COMMAND_PATIENCE_S)
-        except Unreachable:
+        except TocsinError:
             return None
         # What comes over the wire is checked before it is let in, as the real transfer does.
         if hashlib.sha256(content).hexdigest() != made.sha256:

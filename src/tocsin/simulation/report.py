@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from tocsin.simulation.checkers import ALL
-from tocsin.simulation.plan import FAMILIES, Plan
+from tocsin.simulation.plan import FAMILIES, Plan, make_plan
 from tocsin.simulation.run import Outcome
 from tocsin.simulation.trace import Line
 
@@ -67,18 +67,20 @@ def story(outcome: Outcome) -> list[str]:
     return shown
 
 
-def replay_command(plan: Plan, whole: Plan) -> str:
+def replay_command(plan: Plan) -> str:
     """What shows it again."""
-    words = ["tocsin", "sim", "--seed", str(plan.seed), "--hours", f"{whole.hours:g}"]
+    hours = plan.drawn_hours or plan.hours
+    whole = make_plan(plan.seed, hours, plan.replicas, plan.faults, plan.replay, plan.epoch_s)
+    words = ["tocsin", "sim", "--seed", str(plan.seed), "--hours", f"{hours:.12g}"]
     if plan.replay:
         words += ["--replay", plan.replay]
     if plan.replicas != 3:
         words += ["--replicas", str(plan.replicas)]
     if plan.faults != FAMILIES:
         words += ["--faults", ",".join(plan.faults) or "none"]
-    if plan.hours != whole.hours:
+    if plan.hours != hours:
         words += ["--until", repr(plan.hours)]
-    if len(plan.actions) < len(whole.actions):
+    if plan.actions != whole.upto(plan.hours).actions:
         words += ["--only", ",".join(str(action.number) for action in plan.actions) or "none"]
     return shlex.join(words)
 
@@ -106,5 +108,5 @@ def as_json(outcome: Outcome, reduced: Outcome | None) -> dict[str, Any]:
             }
             for each in outcome.verdicts
         ],
-        "replay": None if reduced is None else replay_command(reduced.plan, outcome.plan),
+        "replay": None if reduced is None else replay_command(reduced.plan),
     }

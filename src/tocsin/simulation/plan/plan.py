@@ -48,6 +48,8 @@ class Plan(msgspec.Struct, frozen=True):
     actions: tuple[Action, ...]
     replay: str = ""
     """The data directory that it goes on from; empty: it begins with nothing."""
+    drawn_hours: float = 0.0
+    """For so many hours it was drawn, of which ``upto`` may have left some away."""
 
     def only(self, numbers: Sequence[int]) -> Plan:
         """The same with fewer actions."""
@@ -97,7 +99,7 @@ def make_plan(
     )
     # A hundred checkpoints or so, beside those that faults ask for: each takes a while.
     interval_s = max(rhythm.choice([1800.0, 3 * 3600.0, 6 * 3600.0]), hours * 36)
-    return Plan(seed, hours, replicas, tuple(faults), epoch_s, interval_s, actions, replay)
+    return Plan(seed, hours, replicas, tuple(faults), epoch_s, interval_s, actions, replay, hours)
 
 
 def _episodes(chance: random.Random, hours: float) -> list[float]:

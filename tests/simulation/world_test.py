@@ -21,7 +21,9 @@ def the_same_seed_gives_the_same_trace() -> None:
     assert simulate(make_plan(6, 0.5)).trace.digest() != one.trace.digest()
 
 
-def a_world_that_leaps_launches_what_one_that_lives_through_it_all_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def a_world_that_leaps_launches_what_one_that_lives_through_it_all_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plan = make_plan(11, 0.6, faults=("edits",))
     leaping = simulate(plan)
     monkeypatch.setattr(leap, "leap", lambda world: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
@@ -23,9 +24,11 @@ from tocsin.journal import codec
 from tocsin.journal.contract import Record
 from tocsin.model import change as c
 from tocsin.model.change import Change
-from tocsin.replica import applying
+from tocsin.replica import applying, leader
 from tocsin.replica.follower import catch_up
 from tocsin.replica.proposer import Proposer
+from tocsin.replica.wishes import Wish
+from tocsin.replica.wishes import settle as settle_wish
 from tocsin.simulation.quorum import Quorum
 from tocsin.simulation.virtual import Process
 from tocsin.state.apply import _HANDLERS, _copy, _handler
@@ -148,6 +151,19 @@ def places_are_given_out_twice() -> AbstractContextManager[None]:
     return replaced(Quorum, put=put)
 
 
+def callers_are_told_that_it_was_done() -> AbstractContextManager[None]:
+    """Before it is, whatever becomes of it."""
+    sound = leader.prepared
+
+    def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> Any:
+        changes, kept = sound(db, wishes, now_ms)
+        for wish in kept:
+            settle_wish(wish.answer, 1)
+        return changes, kept
+
+    return replaced(leader, prepared=prepared)
+
+
 def _term(record: Record) -> int:
     return codec.decode(record.raw, record.seq).term
 
@@ -190,6 +206,13 @@ MUTANTS = (
         Search(("lost answers",), 4, PLAIN, lasts_s=40, count=5, least_s=2.0),
         old_terms_count,
         refused_entries_land,
+    ),
+    Mutant(
+        "callers are answered before it is written",
+        "who asks for something is told that it was done when it is about to be written",
+        ("answers",),
+        Search(("no room",), 4, PLAIN, lasts_s=50, count=5, least_s=6.0, more=("edits",)),
+        callers_are_told_that_it_was_done,
     ),
     Mutant(
         "a place is given out twice",

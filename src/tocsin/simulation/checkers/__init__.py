@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tocsin.simulation.checkers import (
     acknowledged_stay,
+    answers,
     at_least_once,
     calm,
     chronos,
@@ -36,6 +37,7 @@ ALL: tuple[Checker, ...] = tuple(
     for part in (
         one_office,
         acknowledged_stay,
+        answers,
         replicas_agree,
         nobody_ends,
         started_first,

@@ -31,13 +31,13 @@ def whoever_waits_for_what_never_comes_is_reported_as_a_deadlock() -> None:
 
 
 def whoever_is_busy_for_ever_at_one_moment_is_reported_too() -> None:
-    with virtual() as loop, pytest.raises(Livelock):
+    def again() -> None:
+        loop.call_soon(again)
 
-        def again() -> None:
-            loop.call_soon(again)
-
+    with virtual() as loop:
         again()
-        loop.run_forever()
+        with pytest.raises(Livelock):
+            loop.run_forever()
 
 
 @pytest.mark.parametrize("step", range(1, 9))

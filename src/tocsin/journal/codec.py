@@ -36,7 +36,8 @@ def decode(raw: bytes, seq: int) -> Entry:
             body = _decompressed(body, seq)
         elif raw[0] != _PLAIN:
             raise StateDamaged(
-                f"journal entry {seq} has the unknown form {raw[0]}", hint="was it written by a newer version?"
+                f"journal entry {seq} has the unknown form {raw[0]}",
+                hint="was it written by a newer version?",
             )
         return _decoder.decode(body)
     except (zstandard.ZstdError, msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError) as wrong:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tests.replica.several import Town, in_town, put
 
-from tocsin.errors import NoLeader, Refused
+from tocsin.errors import NoLeader, Refused, Stopping
 from tocsin.model.cluster import Asked
+from tocsin.state import views
 
 
 def a_term_that_nobody_ever_took_office_in_deposes_nobody(tmp_path: Path) -> None:
@@ -57,6 +58,16 @@ def one_that_cannot_ask_the_journal_believes_it_at_once(tmp_path: Path) -> None:
         async with asyncio.timeout(1.0):
             assert await leader.fates([], leader.meta.term + 1) == []
         assert own._deposed
+
+    in_town(tmp_path, work)
+
+
+def one_that_has_stopped_says_so_too(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        replica = town.replicas["a"]
+        await town.stop("a")
+        with pytest.raises(Stopping, match="has stopped"):
+            await replica.read(views.counts, 0)
 
     in_town(tmp_path, work)
 

@@ -10,6 +10,7 @@
 ``backup``      backup, and below it list, verify; what ``restore --data`` does
 ``cluster``     the replicas: cluster, and below it step-down, add, remove, secret
 ``reckon``      next, explain: computed here, no service needed
+``simulate``    sim: whole replicas under faults, in a world that is not real
 ``completion``  scripts for shells; ``complete`` finds what the Tab key asks for
 
 ``command``     what all commands have in common: options, errors, exit status

@@ -17,7 +17,7 @@ import structlog
 from tocsin import __version__
 from tocsin.backup.manifest import BackupManifest
 from tocsin.decide.retention import Retention
-from tocsin.errors import Gap, JournalUnavailable, NoLeader, Refused, Uncertain
+from tocsin.errors import Gap, JournalUnavailable, NoLeader, Refused, Stopping, Uncertain
 from tocsin.journal import codec
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
@@ -223,7 +223,11 @@ class Replica:
     ) -> _T:
         """Ask the state, on a thread and a connection that hold nobody up."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, lambda: query(self._reader(), *args, **kwargs))
+        try:
+            asked = loop.run_in_executor(self._readers, lambda: query(self._reader(), *args, **kwargs))
+        except RuntimeError as over:  # the thread is gone
+            raise Stopping("this replica has stopped") from over
+        return await asked
 
     async def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:
         """The next entries behind that one, up to the last one applied. Raises ``Gap`` where they were trimmed away.

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import signal
 from typing import Any
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background, by a shell that shields it from Ctrl-C: the programs that tests start would inherit it.
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = (
     "tests/kill/sigkill_test.py",

@@ -6,7 +6,9 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -196,3 +198,22 @@ def the_help_shows_examples(sim: Callable[..., Done]) -> None:
     assert done.status == 0
     assert "tocsin sim --seed 1-20 --hours 4" in done.out
     assert "tocsin sim --replay /backup/copy-of-data --hours 48" in done.out
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def one_that_is_ended_leaves_nobody_behind(how: signal.Signals) -> None:
+    words = ["sim", "--for", "10m", "--hours", "1", "--jobs", "2"]
+    running = subprocess.Popen(
+        [*TOCSIN, *words], env=environment(None), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert running.stdout is not None
+    assert b"claims kept" in running.stdout.readline()
+    (tasks,) = Path(f"/proc/{running.pid}/task").glob(str(running.pid))
+    children = [int(child) for child in (tasks / "children").read_text().split()]
+    assert children
+    running.send_signal(how)
+    assert running.wait(20) == 130
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < deadline, "whoever it started is still there"
+    running.stdout.close()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,13 +84,12 @@ def sim(
 
     Example: tocsin sim --replay /backup/copy-of-data --hours 48
     """
+    from tocsin.cron import parse_duration
     from tocsin.simulation.campaign import campaign, fresh_seeds
     from tocsin.simulation.plan import read_plan
     from tocsin.simulation.replay import load
 
     families = _families(faults)
-    from tocsin.cron import parse_duration
-
     for_s = float(parse_duration(lasting, field="--for")) if lasting else None
     if replay is not None and plan_file is not None:
         raise InvalidInput(
@@ -99,22 +100,37 @@ def sim(
         )
     for path, field in ((trace, "--trace"), (save, "--save")):
         _check_writable(path, field)
-    start = None if replay is None else load(replay, say)
-    if start is not None:
-        say(f"going on from {start}")
-    if plan_file is not None:
-        plans: Iterator[Plan] = iter([read_plan(plan_file)])
-    else:
-        seeds = _seeds(seed) if seed else fresh_seeds() if lasting else [next(fresh_seeds())]
-        plans = (
-            _cut(_plan(number, hours, replicas, families, replay, start), only, until) for number in seeds
-        )
-    told = _Telling(trace, save, shrinks, as_json)
-    for outcome in campaign(plans, jobs, for_s, told.progress if jobs == 1 else None):
-        told.tell(outcome)
-    told.end()
+    with _ended_as_by_an_interrupt():
+        start = None if replay is None else load(replay, say)
+        if start is not None:
+            say(f"going on from {start}")
+        if plan_file is not None:
+            plans: Iterator[Plan] = iter([read_plan(plan_file)])
+        else:
+            seeds = _seeds(seed) if seed else fresh_seeds() if lasting else [next(fresh_seeds())]
+            plans = (
+                _cut(_plan(number, hours, replicas, families, replay, start), only, until) for number in seeds
+            )
+        told = _Telling(trace, save, shrinks, as_json)
+        for outcome in campaign(plans, jobs, for_s, told.progress if jobs == 1 else None):
+            told.tell(outcome)
+        told.end()
     if told.failed:
         raise typer.Exit(REFUSED)
+
+
+@contextmanager
+def _ended_as_by_an_interrupt() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does: what was begun is let go of."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGTERM, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 class _Telling:

@@ -30,7 +30,8 @@ def campaign(
             yield simulate(plan, progress)
         return
     # Not forked: a world begins with nothing, in each of them alike.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    try:
         waiting: list[Future[Outcome]] = [
             pool.submit(simulate, plan) for plan in itertools.islice(begun, jobs)
         ]
@@ -40,6 +41,13 @@ def campaign(
                 waiting.remove(future)
                 waiting += [pool.submit(simulate, plan) for plan in itertools.islice(begun, 1)]
                 yield future.result()
+    except BaseException:
+        # Nobody waits for the worlds that are still being played.
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _in_time(plans: Iterable[Plan], until_s: float | None) -> Iterator[Plan]:

@@ -30,8 +30,15 @@ def a_world_that_leaps_launches_what_one_that_lives_through_it_all_does(
     monkeypatch.setattr(run.leap, "leap", lambda world: None)
     living = simulate(plan)
     assert _launched(leaping) == _launched(living)
+    told, lived = _called(leaping), _called(living)
+    assert told.keys() == lived.keys()
+    assert max(abs(told[key] - lived[key]) for key in told) < 500, "each at the same moment, or nearly so"
     assert len(leaping.history.landed) < len(living.history.landed) / 2
     assert leaping.verdicts == living.verdicts == []
+
+
+def _called(outcome: Outcome) -> dict[tuple[str, int], float]:
+    return {(call.name, call.attempt): call.at_ms for call in outcome.history.calls}
 
 
 def _launched(outcome: Outcome) -> list[tuple[str, int, str]]:

@@ -18,6 +18,7 @@ from tocsin.state import queries
 BEFORE_S = 1.0
 """So long before the next thing happens all is lived through again: time to be heard."""
 WORTH_S = 3.0
+SOON_S = 0.05
 SHORT_S = 70.0
 """What comes back within this time comes back again and again."""
 
@@ -31,6 +32,8 @@ def leap(world: World) -> None:
     now_s = loop.time()
     next_s = min(_next_due_s(world, leader), _next_checkpoint_s(world, leader))
     for timer in loop.timers():
+        if timer.when() - now_s < SOON_S:
+            return  # somebody is in the middle of something
         if not _is_short(timer, now_s):
             next_s = min(next_s, timer.when())
     by_s = next_s - BEFORE_S - now_s

@@ -85,7 +85,7 @@ class _Truth:
             case "succeeded":
                 return _wrong_success(calls)
             case "failed":
-                return _wrong_failure(row, calls)
+                return _wrong_failure(row, self._remembered(calls))
             case "skipped":
                 return self._wrong_skip(row, calls)
             case "cancelled":
@@ -102,6 +102,17 @@ class _Truth:
         known = self._specs.get((call.schedule, version))
         return "lost" in reason or known is None or is_repeatable(known.schedule, [call])
 
+    def _remembered(self, calls: list[Call]) -> list[Call]:
+        """Those whose end is in no record that was lost: what is recorded then is what became of the next call."""
+        return [
+            call
+            for call in calls
+            if not any(
+                call.sent_ms <= lost.at_ms and (call.ended_ms is None or call.ended_ms >= lost.since_ms)
+                for lost in self._history.lost
+            )
+        ]
+
     def _wrong_skip(self, row: LaunchRow, calls: list[Call]) -> str:
         for call in calls:
             if call.had_effect and not self.was_lost(row.version, row.reason, call):
@@ -112,7 +123,7 @@ class _Truth:
         why = row.cancel or row.reason
         if row.name not in self._cancels and not why.startswith("replaced by"):
             return "nobody had asked for that"
-        for call in [] if is_doubtful(row) else calls:
+        for call in [] if is_doubtful(row) else self._remembered(calls):
             is_of_attempt = call.attempt == row.attempt and call.receiver == "workshop"
             if is_of_attempt and call.had_effect and call.answer == "succeeded":
                 return "it had succeeded"

@@ -21,7 +21,7 @@ test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tes
 	$(BIN)/python -m pytest -n 4 --dist loadfile $(CLUSTERS) --ignore $(ALONE)
 	$(BIN)/python -m pytest $(ALONE)
 	$(BIN)/tocsin sim --seed $(KEPT_SEEDS) --hours 3 --jobs 2
-	$(BIN)/tocsin sim --for 20s --hours 3 --jobs 2
+	$(BIN)/tocsin sim --for 10s --hours 3 --jobs 2
 
 # The same for everybody; behind them come fresh ones, which nobody has tried yet.
 KEPT_SEEDS := 1-16

@@ -68,11 +68,11 @@ def _limit(row: LaunchRow, version: VersionRow, calls: list[Call], more: int) ->
 
 
 def _spacing(history: History, row: LaunchRow, version: VersionRow, calls: list[Call]) -> Iterator[Finding]:
-    reasons = {attempt: reason for attempt, _, reason in row.failed_attempts}
-    for attempt, reason in sorted(reasons.items()):
+    for attempt, ended_ms, reason in sorted(row.failed_attempts):
         following = [call for call in calls if call.attempt == attempt + 1]
         # A former leader that was held up right before its call makes it when all others have given it up.
-        made = [c for c in calls if c.attempt == attempt and following and c.sent_ms <= following[0].sent_ms]
+        known_ms = ended_ms + history.clock_error_ms + 1000
+        made = [c for c in calls if c.attempt == attempt and following and c.sent_ms <= known_ms]
         if not made or not following or reason.startswith("in doubt"):
             continue
         begun_ms, next_ms = _over_ms(made, reason), following[0].sent_ms

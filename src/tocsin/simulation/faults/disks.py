@@ -10,6 +10,8 @@ from tocsin.errors import TocsinError
 from tocsin.model.command import MakeCheckpoint
 from tocsin.simulation.faults.processes import chosen
 from tocsin.simulation.faults.ways import cut_off
+from tocsin.simulation.machine import Machine
+from tocsin.simulation.network import JOURNAL
 from tocsin.simulation.world import World
 from tocsin.state import snapshot
 
@@ -49,9 +51,25 @@ async def lose(world: World, what: dict[str, Any]) -> None:
     for machine in lost:
         world.quorum.up[machine.name] = True
     world.quorum.recover()
+    if left is not None and survivors:
+        await _note_the_loss(world, survivors[0])
     for machine in [*survivors, *lost]:
         machine.start()
         await asyncio.sleep(0.2)
+
+
+async def _note_the_loss(world: World, survivor: Machine) -> None:
+    """Whoever goes on from what is left does so alone, until the journal has heard of it. It keeps the journal itself,
+    so nothing can cut it off from it."""
+    for _ in range(600):
+        if not survivor.losses.are_to_be_noted:
+            return
+        world.quorum.lagging.discard(survivor.name)
+        world.network.way(survivor.name, JOURNAL).clear()
+        world.network.way(JOURNAL, survivor.name).clear()
+        world.network.changed()
+        survivor.start()
+        await asyncio.sleep(0.1)
 
 
 async def damaged_snapshot(world: World, what: dict[str, Any]) -> None:

@@ -97,8 +97,11 @@ class _Truth:
     def was_lost(self, version: int, reason: str, call: Call) -> bool:
         """It was given up because nobody knows what was done in that time, and the reason says so. What may be called
         again is not in doubt: its policies decide as if it had not been."""
-        if not any(lost.since_ms <= call.sent_ms <= lost.at_ms for lost in self._history.lost):
+        around = [lost for lost in self._history.lost if lost.since_ms <= call.sent_ms <= lost.at_ms]
+        if not around:
             return False
+        if any(clock_was_changed(self._history, lost.since_ms, lost.at_ms + 60_000) for lost in around):
+            return True  # until when nobody knows is told by the clock of whoever restored it
         known = self._specs.get((call.schedule, version))
         return "lost" in reason or known is None or is_repeatable(known.schedule, [call])
 

@@ -34,6 +34,13 @@ def the_survivor_of_three_goes_on_when_it_is_told_to_recover(trial: Trial) -> No
     survivor.crash()
     survivor.start("--recover")
     trial.spotless(lost_record=True)
+    # Those who waited came in only then: else one of them might have led and known of no loss.
+    told = [
+        replica.name
+        for replica in (survivor, *lost)
+        if "the record since that moment is lost" in replica.log()
+    ]
+    assert told == [survivor.name]
 
 
 @pytest.fixture

@@ -148,6 +148,10 @@ def a_survivor_that_was_killed_recovers_and_all_hold_the_same_data(tmp_path: Pat
             await c.lose_disk()
             empty = [asyncio.create_task(house.start()) for house in (b, c)]
             await a.start(recover=True)
+            assert a.member is not None
+            assert a.member.condition().condition == "recovering"
+            assert not any(waiting.done() for waiting in empty), "nobody is let in before it is noted"
+            a.member.recovery_noted()
             await asyncio.gather(*empty)
             await keeps(a)
             found = [await house.client(alone=True).range(b"kept") for house in (a, b, c)]

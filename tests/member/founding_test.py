@@ -24,7 +24,9 @@ def _digest(text: str) -> str:
 
 
 def _hello(
-    name: str, condition: Literal["empty", "bereft", "founding", "founded"] = "empty", **more: str
+    name: str,
+    condition: Literal["empty", "bereft", "founding", "founded", "recovering"] = "empty",
+    **more: str,
 ) -> Hello:
     return Hello(
         name, condition, more.pop("token", f"disk of {name}"), cluster=more.pop("cluster", LIST), **more
@@ -35,7 +37,7 @@ def _conditions(name: str) -> st.SearchStrategy[Hello | None]:
     return st.none() | st.builds(
         _hello,
         st.just(name),
-        st.sampled_from(["empty", "bereft", "founding", "founded"]),
+        st.sampled_from(["empty", "bereft", "founding", "founded", "recovering"]),
         token=st.sampled_from([f"disk of {name}", "another disk"]),
         founding=st.sampled_from(["", "one cluster", _all_empty_token()]),
         cluster=st.sampled_from([LIST, "a=h1:8410,b=h2:8410"]),
@@ -67,7 +69,8 @@ def all_that_found_found_the_same(b: Hello | None, c: Hello | None) -> None:
 def where_one_remembers_the_others_join(b: Hello | None, c: Hello | None) -> None:
     choice = decide(_hello("a"), {"b": b, "c": c}, _digest)
     remember = [hello.name for hello in (b, c) if hello is not None and hello.condition == "founded"]
-    assert isinstance(choice, Join) == bool(remember)
+    recover = [hello for hello in (b, c) if hello is not None and hello.condition == "recovering"]
+    assert isinstance(choice, Join) == (bool(remember) and not recover)
     if isinstance(choice, Join):
         assert choice.others == remember
 
@@ -95,6 +98,13 @@ def what_is_left_of_a_cluster_is_named() -> None:
     assert isinstance(choice, Wait)
     assert "b belonged to a cluster" in choice.reason
     assert "empty the data directory of b" in choice.remedy
+
+
+@given(_conditions("c"))
+def nobody_joins_or_founds_before_what_was_lost_is_written_down(c: Hello | None) -> None:
+    choice = decide(_hello("a"), {"b": _hello("b", "recovering"), "c": c}, _digest)
+    assert isinstance(choice, Wait)
+    assert choice.reason.startswith("b goes on") or "c" in choice.reason
 
 
 def each_founder_comes_to_the_same_cluster() -> None:

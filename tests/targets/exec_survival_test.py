@@ -157,10 +157,12 @@ def a_nursery_that_does_not_answer_is_not_started_and_cannot_start_later(tmp_pat
 
 def the_exit_status_is_lost_with_a_killed_keeper_but_the_command_is_seen(tmp_path: Path) -> None:
     async def test() -> None:
-        place, gate = tmp_path / "exec", fifo(tmp_path / "gate")
+        place, gate, ready = tmp_path / "exec", fifo(tmp_path / "gate"), fifo(tmp_path / "ready")
         async with opened(place) as target:
-            order = _waits_for(gate)
+            # What it prints once nobody reads it would end it: it prints nothing before it waits.
+            order = shell(f"echo $$ > {ready}; read line < {gate}")
             assert (await target.launch(order)).verdict is Verdict.ACCEPTED
+            await line_from(ready)
             claim = _record(place, order).claimed_by()
             assert claim is not None
             os.kill(pid_of(claim), signal.SIGKILL)

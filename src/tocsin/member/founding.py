@@ -5,6 +5,7 @@ identity has forgotten them, and what a majority agreed on may be lost. So a rep
 others first:
 
 ==================================================  ==========================================================
+one of them goes on alone with what is left         wait: it has to write down what was lost before others lead
 one of them belongs to a cluster                    join it, as a new member in the old one's place
 one of them does not answer                         wait: it may be the one that remembers
 one of them, or this one, belonged to a cluster     wait: a new one would begin with nothing
@@ -66,6 +67,9 @@ def decide(
     me: Hello, others: Mapping[str, Hello | None], digest: Callable[[str], str]
 ) -> Found | Join | Wait:
     """What a replica with an empty disk may do, after what the others said."""
+    recovering = sorted(name for name, hello in others.items() if hello and hello.condition == "recovering")
+    if recovering:
+        return Wait(still_recovering(", ".join(recovering)), "it takes a few seconds")
     founded = sorted(name for name, hello in others.items() if hello and hello.condition == "founded")
     if founded:
         return Join(founded)
@@ -95,6 +99,10 @@ def decide(
                 f"if none of them was ever in use, remove the folder 'member' in the data of {name}",
             )
     return Found(token)
+
+
+def still_recovering(name: str) -> str:
+    return f"{name} goes on with what is left of the cluster, and writes that down before others are let in"
 
 
 def founding_token(hellos: Sequence[Hello], digest: Callable[[str], str]) -> str:

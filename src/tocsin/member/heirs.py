@@ -47,4 +47,8 @@ class Heirs:
             hello = await asyncio.wait_for(self._greeter.hello(member), _ASK_S)
         except (TocsinError, TimeoutError):
             return False
-        return hello is not None and hello.condition == "founded" and hello.cluster != self._spelt
+        return (
+            hello is not None
+            and hello.condition in ("founded", "recovering")
+            and hello.cluster != self._spelt
+        )

@@ -20,7 +20,7 @@ from tocsin.journal.contract import Roster
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.messages import EtcdMember as Voter
 from tocsin.member.address import etcd_url, raft_url
-from tocsin.member.founding import Greeter, Inquiry
+from tocsin.member.founding import Greeter, Inquiry, still_recovering
 from tocsin.member.health import endpoint_of, healthy, is_of
 from tocsin.member.process import find
 from tocsin.member.record import Memory
@@ -100,6 +100,7 @@ class Door:
         await self._check_permission(former)
         await self._check_majority(peers)
         await self._check_gone(former)
+        await self._check_settled()
         for peer in former:
             _log.info("the member that lost its disk is replaced", member=f"{peer.id:x}")
             await self._client.remove_member(peer.id)
@@ -130,6 +131,14 @@ class Door:
             raise JournalUnavailable(
                 f"{len(answering)} of {len(peers)} members answer and {needed} are needed; no answer from {silent}"
             )
+
+    async def _check_settled(self) -> None:
+        """Whoever came in before the loss is written down could take office and know nothing of it."""
+        enlisted = [one for one in await self._roster.members() if one.peer and one.name != self._own.name]
+        hellos = await Inquiry(enlisted, self._greeter, self._clock).ask()
+        for name, hello in hellos.items():
+            if hello is not None and hello.condition == "recovering":
+                raise JournalUnavailable(still_recovering(name))
 
     async def _check_gone(self, former: Sequence[Voter]) -> None:
         """Nobody is thrown out by a second one of its name, which was started by mistake."""

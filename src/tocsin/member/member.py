@@ -88,7 +88,7 @@ class EtcdMember:
         self._others: EtcdClient | None = None
         self._ticket: Ticket | None = None
         self._force = False
-        self._is_recovering = False
+        self._is_recovering = recover
         self._waiting = ""
         self._lost: ClusterError | None = None
         self._lost_event = asyncio.Event()
@@ -103,8 +103,8 @@ class EtcdMember:
         condition = "founded" if joining else record.condition
         return Hello(
             self._own.name,
-            # As long as it recovers nobody is to join, and nobody to found another cluster.
-            "bereft" if self._is_recovering else condition,
+            # Whoever joined before the loss is written down could take office and know nothing of it.
+            "recovering" if self._is_recovering or self.recovered_ms is not None else condition,
             record.token,
             founding=record.founding,
             cluster=self._enrolment.spelt,
@@ -173,12 +173,11 @@ class EtcdMember:
         )
         self._client = self._client_of([self.endpoints()[0]])
         self._others = self._client_of(self.endpoints()[1:])
-        self._force = await self._recovery.is_due(self._recover)
+        self._force = self._is_recovering = await self._recovery.is_due(self._recover)
         # An etcd may still run that has lost its disk. It is not to go on.
         afresh = self._force or not self._memory.has_data()
         if not self._memory.has_data():
             await self._settle()
-        self._is_recovering = self._force
         process, watch = await self._run(program, afresh)
         if self._is_recovering:
             await self._recovery.make_whole(self._client)

@@ -90,7 +90,9 @@ class Recovery:
 
     async def _check_lost(self) -> None:
         hellos = await self._inquiry.ask()
-        remember = sorted(name for name, hello in hellos.items() if hello and hello.condition == "founded")
+        remember = sorted(
+            name for name, hello in hellos.items() if hello and hello.condition in ("founded", "recovering")
+        )
         if len(remember) + 1 > (len(hellos) + 1) // 2:
             raise ClusterError(
                 f"the majority is not lost: {', '.join([*remember, self._name])} can go on",

@@ -33,7 +33,7 @@ class Career:
         office: Office,
         follower: Follower,
         make_leader: Callable[[], Leader],
-        may_stand: Callable[[], bool],
+        may_stand: Callable[[], Awaitable[bool]],
         leap: Callable[[Gap], Awaitable[None]],
         clock: Clock,
     ) -> None:

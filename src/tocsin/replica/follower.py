@@ -23,6 +23,8 @@ from tocsin.replica.office import Office
 from tocsin.state.store import Store, is_damage
 
 log = structlog.get_logger()
+ASK_AHEAD_S = 0.5
+"""The others are asked whether this replica may stand so long before the office opens: a dead one keeps silent."""
 AHEAD = 256
 """So many entries are read before they are applied."""
 
@@ -60,20 +62,24 @@ class Follower:
     def stop(self) -> None:
         self._stop.set()
 
-    async def follow(self, may_stand: Callable[[], bool]) -> None:
-        """Returns when nobody has been in office for long enough, or after ``stop``."""
+    async def follow(self, may_stand: Callable[[], Awaitable[bool]]) -> None:
+        """Returns when nobody has been in office for long enough and this replica may stand, or after ``stop``."""
         arrived: asyncio.Queue[_Arrived] = asyncio.Queue(AHEAD)
         reading = asyncio.create_task(self._read(arrived), name="journal reader")
         stopping = asyncio.create_task(self._stop.wait(), name="stop")
+        permission = _Permission(may_stand)
         try:
             while not self._stop.is_set():
                 opens_in_s = self._office.opens_in_s()
-                if arrived.empty() and opens_in_s <= 0 and may_stand():
+                asking = permission.asked(opens_in_s) if arrived.empty() else []
+                if arrived.empty() and opens_in_s <= 0 and permission.is_given():
                     return
                 getting = asyncio.create_task(arrived.get(), name="next entry")
-                patience_s = max(0.05, opens_in_s) if opens_in_s < 60 else 60.0
+                events: list[asyncio.Future[Any]] = [getting, reading, stopping, *asking]
                 done, _ = await asyncio.wait(
-                    [getting, reading, stopping], timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
+                    events,
+                    timeout=_patience_s(opens_in_s),
+                    return_when=asyncio.FIRST_COMPLETED,
                 )
                 if getting in done:
                     await self._take([getting.result(), *_all_of(arrived)])
@@ -82,6 +88,7 @@ class Follower:
                 if reading in done:
                     reading.result()  # it ends only with an error
         finally:
+            permission.withdraw()
             for task in (reading, stopping):
                 task.cancel()
             await asyncio.gather(reading, stopping, return_exceptions=True)
@@ -135,6 +142,38 @@ class Follower:
                 self.problem = f"entry {landed[0].seq} cannot be applied yet: {wrong}"
                 log.error("cannot apply", seq=landed[0].seq, reason=str(wrong))
                 await self._clock.wait(self._stop, 1.0)
+
+
+class _Permission:
+    """To stand for office, which the others are asked for when it is about to open, and each time anew."""
+
+    def __init__(self, may_stand: Callable[[], Awaitable[bool]]) -> None:
+        self._may_stand = may_stand
+        self._asking: asyncio.Future[bool] | None = None
+
+    def asked(self, opens_in_s: float) -> list[asyncio.Future[bool]]:
+        """What is to be waited for."""
+        if opens_in_s > ASK_AHEAD_S:
+            self.withdraw()
+        elif self._asking is None:
+            self._asking = asyncio.ensure_future(self._may_stand())
+        return [] if self._asking is None or self._asking.done() else [self._asking]
+
+    def is_given(self) -> bool:
+        if self._asking is None or not self._asking.done():
+            return False
+        is_given, self._asking = self._asking.result(), None
+        return is_given
+
+    def withdraw(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+
+def _patience_s(opens_in_s: float) -> float:
+    """Until it is time to ask, and then until it opens."""
+    return min(max(0.05, opens_in_s - ASK_AHEAD_S if opens_in_s > ASK_AHEAD_S else opens_in_s), 60.0)
 
 
 async def catch_up(

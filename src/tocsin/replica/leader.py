@@ -189,11 +189,14 @@ class Leader:
 
     async def _take_office(self) -> None:
         around = self._around
+        since_ms = around.lost_since_ms()
+        if since_ms is not None and not around.is_sole and await around.is_clock_off_to_all():
+            # Until when launches are in doubt is told by the clock of whoever says that the record was lost.
+            raise Deposed("the clock here is off, and the record was lost: another one is to say until when")
         while True:
             now_ms = self._clock.wall_ms()
             self._vigil.acted(now_ms)
             changes: list[c.Change] = [c.TookOffice(self.term, around.name)]
-            since_ms = around.lost_since_ms()
             if since_ms is not None:
                 changes.append(c.Restored(since_ms))
             try:

@@ -132,7 +132,7 @@ class Parts:
         remedy = remedy_of_divergence(paths.state)
         self.rounds = Rounds(setup.peers, setup.journal, clock, metrics, status, remedy)
         self.career = Career(
-            setup.office, self.follower, self._make_leader, lambda: self.rounds.may_stand, self._leap, clock
+            setup.office, self.follower, self._make_leader, self.rounds.may_stand, self._leap, clock
         )
         self.housekeeper = Housekeeper(setup.targets, clock, setup.retention)
         self.backuper: Backuper | None = None
@@ -244,6 +244,7 @@ class Parts:
             own_terms=self.own_terms,
             losses=setup.losses,
             is_clock_off=self.rounds.is_clock_off,
+            is_clock_off_to_all=self.rounds.is_clock_off_to_all,
             cancel_elsewhere=self._cancel_elsewhere,
         )
         term = store.meta.term + 1

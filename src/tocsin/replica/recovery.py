@@ -62,6 +62,8 @@ class Recovery:
         check_not_diverged(self._state)
         bounds = await self._journal.bounds()
         birth = self._journal.birth
+        if self._may_go_back:
+            await asyncio.to_thread(snapshot.remove_after, self._snapshots, bounds.last)
         found = await asyncio.to_thread(self._local, birth, bounds)
         if found is None and bounds.first != 1:
             found = await self._fetched()

@@ -28,6 +28,10 @@ MISSED_MAX = 2
 """So many looks without an answer, and a replica is told to be lost."""
 HELD_BACK_S = 1800.0
 """For so long the journal is kept for those who fetch a snapshot: who takes longer has to begin anew."""
+STAND_AGAIN_S = 1.0
+"""A replica whose clock was found to be off asks again only after this time."""
+ALL_ASKED_S = 10.0
+"""So long it waits for the answers of those that are starting as well, where the time matters most."""
 CLOCK_OFF_MS = 10_000
 """A clock that differs by so much from all the others', while these agree, is taken for wrong."""
 
@@ -38,6 +42,10 @@ class Seen(NamedTuple):
     statuses: dict[str, PeerStatus | None]
     offsets_ms: list[int]
     """How far each one's clock is ahead of ours."""
+
+    @property
+    def is_clock_off(self) -> bool:
+        return clock_is_off(self.offsets_ms)
 
     def clocks_apart_ms(self) -> dict[str, int]:
         """Whose clock differs from ours by more than it may, and by how much it is ahead."""
@@ -100,6 +108,7 @@ class Rounds:
         self._held_back_since_s: float | None = None
         self._absences = Absences(clock)
         self.seen = Seen({}, [])
+        self._off_until_s = 0.0
 
     def stop(self) -> None:
         self._stop.set()
@@ -131,12 +140,27 @@ class Rounds:
 
     async def is_clock_off(self) -> bool:
         """Ask the others what time it is. False also where too few answer to tell."""
-        return clock_is_off((await self.look()).offsets_ms)
+        return (await self.look()).is_clock_off
 
-    @property
-    def may_stand(self) -> bool:
-        """Is this replica one that may lead, as far as was seen last?"""
-        return not clock_is_off(self.seen.offsets_ms)
+    async def may_stand(self) -> bool:
+        """Is this replica one that may lead? Its clock may have been changed a moment ago: the others are asked now."""
+        now_s = self._clock.elapsed_s()
+        if now_s < self._off_until_s:
+            return False
+        is_off = await self.is_clock_off()
+        self._off_until_s = now_s + STAND_AGAIN_S if is_off else 0.0
+        return not is_off
+
+    async def is_clock_off_to_all(self) -> bool:
+        """As ``is_clock_off``, with some patience for those who do not answer yet."""
+        end_s = self._clock.elapsed_s() + ALL_ASKED_S
+        while not await self.is_clock_off():
+            is_late = self._clock.elapsed_s() >= end_s
+            if is_late or None not in self.seen.statuses.values():
+                return False
+            if await self._clock.wait(self._stop, STAND_AGAIN_S / 2):
+                return False
+        return True
 
     async def _trim(self, own: PeerStatus) -> None:
         upto = self._trimmable(own, list(self.seen.statuses.values()))
@@ -166,7 +190,7 @@ def measure(metrics: Metrics, own: PeerStatus, seen: Seen) -> None:
     metrics.peers.set(len(seen.statuses))
     metrics.peers_reachable.set(len(up))
     metrics.behind_entries.set(max([0, *(status.sequence - own.sequence for status in up)]))
-    metrics.clock_off.set(clock_is_off(seen.offsets_ms))
+    metrics.clock_off.set(seen.is_clock_off)
 
 
 def clock_is_off(offsets_ms: Sequence[int]) -> bool:

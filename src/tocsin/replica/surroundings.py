@@ -51,6 +51,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     losses: Losses
     is_clock_off: Callable[[], Awaitable[bool]]
     """Do the others' clocks agree with each other and not with ours?"""
+    is_clock_off_to_all: Callable[[], Awaitable[bool]]
+    """The same, having waited a little for those who do not answer yet."""
     cancel_elsewhere: Callable[[str, Asked, str], Coroutine[None, None, None]]
 
     @property

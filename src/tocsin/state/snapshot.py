@@ -181,6 +181,14 @@ def prune(folder: Path, keep: int, also: Collection[int] = ()) -> None:
             path.unlink(missing_ok=True)
 
 
+def remove_after(folder: Path, seq: int) -> None:
+    """Those of a later state: the journal lost entries, and others will stand in their place."""
+    for manifest in manifests(folder):
+        if manifest.seq > seq:
+            _manifest(folder, manifest.seq).unlink(missing_ok=True)
+            data_of(folder, manifest.seq).unlink(missing_ok=True)
+
+
 def admit(folder: Path, partial: Path, manifest: Manifest) -> None:
     """Take in a snapshot that came from elsewhere, whose checksum has been found right."""
     _sync(partial)

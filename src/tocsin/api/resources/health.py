@@ -166,7 +166,7 @@ def _clocks_differ(service: Service) -> str:
     listed = ", ".join(f"{name} {ahead_ms / 1000:+.0f}s" for name, ahead_ms in sorted(apart.items()))
     whose = (
         f"The clocks of other replicas differ from the one here ({listed})"
-        if rounds.may_stand
+        if not rounds.seen.is_clock_off
         else f"The clock here is off: the others agree ({listed}), so this replica does not stand for office"
     )
     return f"{whose}. 'timedatectl' or 'chronyc tracking' on each machine shows whether it is right."

@@ -70,9 +70,9 @@ def _limit(row: LaunchRow, version: VersionRow, calls: list[Call], more: int) ->
 def _spacing(history: History, row: LaunchRow, version: VersionRow, calls: list[Call]) -> Iterator[Finding]:
     for attempt, ended_ms, reason in sorted(row.failed_attempts):
         following = [call for call in calls if call.attempt == attempt + 1]
-        # A former leader that was held up right before its call makes it when all others have given it up.
         known_ms = ended_ms + history.clock_error_ms + 1000
         made = [c for c in calls if c.attempt == attempt and following and c.sent_ms <= known_ms]
+        made = [call for call in made if not _is_held_up(history, call)]
         if not made or not following or reason.startswith("in doubt"):
             continue
         begun_ms, next_ms = _over_ms(made, reason), following[0].sent_ms
@@ -85,6 +85,11 @@ def _spacing(history: History, row: LaunchRow, version: VersionRow, calls: list[
                 f"had failed; it was to wait {_wait_ms(version, attempt, reason)} ms"
             )
             yield Finding(next_ms, text, row.name)
+
+
+def _is_held_up(history: History, call: Call) -> bool:
+    """A former leader that was paused right before its call makes it when all others have given it up."""
+    return any(later.term > call.term and later.from_ms < call.sent_ms for later in history.authorities)
 
 
 def _over_ms(made: list[Call], reason: str) -> float:

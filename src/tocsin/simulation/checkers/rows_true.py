@@ -100,8 +100,12 @@ class _Truth:
         around = [lost for lost in self._history.lost if lost.since_ms <= call.sent_ms <= lost.at_ms]
         if not around:
             return False
-        if any(clock_was_changed(self._history, lost.since_ms, lost.at_ms + 60_000) for lost in around):
-            return True  # until when nobody knows is told by the clock of whoever restored it
+        if any(
+            lost.former == lost.incarnation
+            and clock_was_changed(self._history, lost.since_ms, lost.at_ms + 60_000)
+            for lost in around
+        ):
+            return True  # a survivor who was alone and whose clock was wrong had nobody to ask for the time
         known = self._specs.get((call.schedule, version))
         return "lost" in reason or known is None or is_repeatable(known.schedule, [call])
 

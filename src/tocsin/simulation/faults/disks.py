@@ -59,8 +59,8 @@ async def lose(world: World, what: dict[str, Any]) -> None:
 
 
 async def _note_the_loss(world: World, survivor: Machine) -> None:
-    """Whoever goes on from what is left does so alone, until the journal has heard of it. It keeps the journal itself,
-    so nothing can cut it off from it."""
+    """Whoever goes on from what is left does so alone: others are let in only when the journal has heard of it. It
+    keeps the journal itself, so nothing can cut it off from it."""
     for _ in range(600):
         if not survivor.losses.are_to_be_noted:
             return

@@ -13,12 +13,16 @@ import pytest
 
 from tocsin.config import Settings
 from tocsin.errors import OfficeTaken, SnapshotDamaged, StateDamaged, WrongIncarnation
-from tocsin.model.command import PutSchedule
+from tocsin.journal.sqlite import SqliteJournal
+from tocsin.model.command import MakeCheckpoint, PutSchedule
 from tocsin.model.schedule import convert
 from tocsin.node import compose
+from tocsin.observe.metrics import Metrics
+from tocsin.replica.recovery import Recovery
 from tocsin.replica.replica import Replica
 from tocsin.state import snapshot, views
 from tocsin.state.digest import full_digest
+from tocsin.state.store import Store
 
 
 def _schedule(id: str, **fields: object) -> PutSchedule:
@@ -209,3 +213,36 @@ def a_snapshot_taken_under_load_is_the_state_at_one_sequence_number(tmp_path: Pa
         (due,) = db.execute("SELECT count(*) FROM due").fetchone()
         assert held == due
         db.close()
+
+
+def snapshots_of_what_the_journal_lost_are_removed_before_others_stand_in_its_place(tmp_path: Path) -> None:
+    """Else the state would be built from one of them later, when the journal has grown past it again."""
+
+    async def fill(replica: Replica) -> None:
+        await _fill(replica)
+        await replica.propose(MakeCheckpoint())
+        async with asyncio.timeout(20):
+            while not snapshot.manifests(tmp_path / "snapshots"):
+                await replica.clock.wait(asyncio.Event(), 0.02)
+
+    async def recovered(last: int) -> Store:
+        journal = SqliteJournal(tmp_path / "journal.db")
+        await journal.open()
+        try:
+            with sqlite3.connect(tmp_path / "journal.db") as db:
+                db.execute("DELETE FROM entry WHERE seq > ?", (last,))
+            recovery = Recovery(
+                journal, tmp_path / "state.db", tmp_path / "snapshots", Metrics(), may_go_back=True
+            )
+            return await recovery.store()
+        finally:
+            await journal.close()
+
+    _with_replica(tmp_path, fill)
+    (made,) = snapshot.manifests(tmp_path / "snapshots")
+    store = asyncio.run(recovered(made.seq - 3))
+    try:
+        assert store.meta.seq <= made.seq - 3
+        assert snapshot.manifests(tmp_path / "snapshots") == []
+    finally:
+        store.close()

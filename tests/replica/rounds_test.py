@@ -218,3 +218,50 @@ def a_mark_of_divergence_is_looked_at_before_anything_else(tmp_path: Path) -> No
     diverged_mark(tmp_path / "state.db").write_text("at entry 8 they have diverged")
     with pytest.raises(Diverged, match="entry 8"):
         check_not_diverged(tmp_path / "state.db")
+
+
+class _Town(NoPeers):
+    """Two others, and what their clocks show."""
+
+    def __init__(self, clock: SystemClock) -> None:
+        self._clock = clock
+        self.ahead_ms: dict[str, int | None] = {"b": 0, "c": 0}
+
+    async def statuses(self) -> dict[str, PeerStatus | None]:
+        now_ms = self._clock.wall_ms()
+        return {
+            name: None if ahead_ms is None else _status(name=name, wall_ms=now_ms + ahead_ms)
+            for name, ahead_ms in self.ahead_ms.items()
+        }
+
+
+def who_stands_for_office_asks_the_others_for_the_time_at_that_moment() -> None:
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock)
+        rounds = Rounds(town, Handle(Ledger()), clock, Metrics(), _status, "")
+        assert await rounds.may_stand()
+        town.ahead_ms = {"b": _FAR, "c": _FAR}
+        assert not await rounds.may_stand(), "the look before has nothing to say any more"
+        town.ahead_ms = {"b": _FAR, "c": None}
+        assert not await rounds.is_clock_off(), "one against one: nobody knows who is right"
+
+    asyncio.run(work())
+
+
+def where_the_record_was_lost_one_waits_for_all_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock)
+        town.ahead_ms = {"b": _FAR, "c": None}
+        rounds = Rounds(town, Handle(Ledger()), clock, Metrics(), _status, "")
+        asking = asyncio.create_task(rounds.is_clock_off_to_all())
+        await asyncio.sleep(0)
+        assert not asking.done()
+        town.ahead_ms["c"] = _FAR
+        assert await asking
+        monkeypatch.setattr("tocsin.replica.rounds.ALL_ASKED_S", 0.1)
+        town.ahead_ms["c"] = None
+        assert not await rounds.is_clock_off_to_all(), "not for ever"
+
+    asyncio.run(work())

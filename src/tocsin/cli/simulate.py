@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -112,8 +112,9 @@ def sim(
                 _cut(_plan(number, hours, replicas, families, replay, start), only, until) for number in seeds
             )
         told = _Telling(trace, save, shrinks, as_json)
-        for outcome in campaign(plans, jobs, for_s, told.progress if jobs == 1 else None):
-            told.tell(outcome)
+        with closing(campaign(plans, jobs, for_s, told.progress if jobs == 1 else None)) as outcomes:
+            for outcome in outcomes:
+                told.tell(outcome)
         told.end()
     if told.failed:
         raise typer.Exit(REFUSED)

@@ -171,6 +171,7 @@ class Replica:
         for target in self._setup.targets.values():
             await target.stop()
         await self._setup.journal.close()
+        parts.snapshotter.close()
         self._readers.shutdown(wait=True)
         for connection in self._connections:
             connection.close()

@@ -95,6 +95,13 @@ class Snapshotter:
         self._digests.stop()
         self._wanted.set()
 
+    def close(self) -> None:
+        """When nothing is applied any more: a checkpoint of the very last entries came too late for ``run``."""
+        with self._lock:
+            reader, self._pinned = self._pinned, None
+        if reader is not None:
+            reader.close()
+
     async def _take(self, reader: sqlite3.Connection) -> None:
         """One snapshot. A full disk is not the end: the next one may do."""
         try:

@@ -20,6 +20,7 @@ LONGEST = (
     "tests/simulation/",
     "tests/backup/interrupted_test.py",
     "tests/backup/service_test.py",
+    "tests/targets/kafka_faults_test.py",
     "tests/api/contract_test.py",
     "tests/api/events_test.py",
     "tests/member/disks_test.py",

@@ -45,6 +45,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rate_limit: int = 2_000
     """How many requests a second one caller may make; 0: any number."""
 
+    herd_limit: int = 0
+    """How many launches may be planned for one second of the day to come, by what schedules say when they are written;
+    0: any number. See docs/herd.md."""
+
+    herd_action: str = "warn"
+    """What becomes of a schedule that would make a second fuller than ``herd_limit``: ``warn``: it is written, and the
+    answer says so; ``refuse``: it is not."""
+
     allow_exec: str = "auto"
     """Whether schedules may run commands: as the service's user, who can read all that it can, tokens included.
     ``auto``: only where nobody needs a token; ``yes``; ``no``."""
@@ -61,6 +69,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secrets: str = ""
     """Secrets that http targets may sign with: ``env:NAME``, ``env:PREFIX_*``, ``file:/folder/*``, separated by
     commas. Empty: any, or where callers need tokens ``env:TOCSIN_SECRET_*`` and ``file:<data>/secrets/*``."""
+
+    kafka: str = ""
+    """The Kafka that kafka targets send to, ``HOST:PORT,HOST:PORT``. Empty: there is none."""
+
+    kafka_config: str = ""
+    """File with further properties of the producer, one ``name=value`` a line: TLS, SASL."""
+
+    kafka_topics: str = ""
+    """If given, kafka targets may send only to these topics: names or patterns (``reminders.*``), separated by
+    commas."""
+
+    nats: str = ""
+    """The NATS that nats targets send to, ``nats://HOST:PORT`` or ``tls://HOST:PORT``, several with commas. Empty:
+    there is none."""
+
+    nats_creds: str = ""
+    """File with the credentials for NATS (``.creds``)."""
+
+    nats_ca: str = ""
+    """File with the certificates (PEM) of those who may vouch for NATS. Empty: those that the machine trusts."""
+
+    nats_subjects: str = ""
+    """If given, nats targets may send only to these subjects: names or patterns (``reminders.*``), separated by
+    commas."""
+
+    limits: str = ""
+    """File (YAML) with limits of rate and concurrency for targets and labels. The same on all replicas. Empty: none."""
 
     journal: str = ""
     """URL of the journal. Empty: ``sqlite:///<data>/journal.db``."""
@@ -118,6 +153,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         self.address()
         _one_of("tokens", self.tokens, ("auto", "always"))
         _one_of("allow_exec", self.allow_exec, ("auto", "yes", "no"))
+        _one_of("herd_action", self.herd_action, ("warn", "refuse"))
+        if self.herd_limit < 0:
+            raise InvalidInput(
+                f"{self.herd_limit} is out of range",
+                field="herd_limit",
+                value=self.herd_limit,
+                allowed="0 (none) or more",
+            )
         if self.rate_limit < 0:
             raise InvalidInput(
                 f"{self.rate_limit} is out of range",

@@ -32,6 +32,7 @@ from tocsin.observe.metrics import Metrics
 from tocsin.peers.client import PeerClient
 from tocsin.peers.directory import Directory
 from tocsin.peers.server import PeerServer
+from tocsin.replica.limits_file import read_limits
 from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
 from tocsin.replica.parts import Paths, Setup
@@ -40,7 +41,7 @@ from tocsin.replica.replica import Replica
 from tocsin.replica.surroundings import Losses, NoLosses
 from tocsin.targets.exec.orders import ExecSettings
 from tocsin.targets.permissions import permissions_of
-from tocsin.targets.registry import build_targets
+from tocsin.targets.registry import Brokers, build_targets
 
 
 class Node(NamedTuple):
@@ -176,7 +177,10 @@ def _replica(
             office=office,
             peers=peers,
             targets=build_targets(
-                paths.data / "exec", _exec_settings(settings), permissions=permissions_of(settings)
+                paths.data / "exec",
+                _exec_settings(settings),
+                permissions=permissions_of(settings),
+                brokers=_brokers(settings),
             ),
             clock=clock,
             metrics=Metrics(settings.audit_label_keys()),
@@ -185,6 +189,7 @@ def _replica(
             backups=_backups(settings, owner),
             objection=objection,
             losses=losses or NoLosses(),
+            limits=read_limits(settings.limits) if settings.limits else (),
         ),
         api,
     )
@@ -222,6 +227,12 @@ def _exec_settings(settings: Settings) -> ExecSettings:
         head_bytes=settings.output_bytes,
         tail_bytes=settings.output_bytes,
         grace_s=parse_duration(settings.kill_grace, field="kill_grace"),
+    )
+
+
+def _brokers(settings: Settings) -> Brokers:
+    return Brokers(
+        settings.kafka, settings.kafka_config, settings.nats, settings.nats_creds, settings.nats_ca
     )
 
 

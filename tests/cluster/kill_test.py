@@ -8,7 +8,7 @@ from tests.cluster.trial import Trial
 from tests.cluster.waiting import boot_s, let_pass, until
 
 _SURELY_S = 10.0
-"""Fail-over is far quicker as a rule; how quick is measured by ``bench/failover.py``. Here the machine is busy."""
+"""Fail-over is far quicker as a rule, as ``bench/scenarios/failover.py`` measures. Here the machine is busy."""
 _AUTHORITY_S = 3.0
 """Longer than any leader may act without having heard from a majority, calls under way included."""
 

@@ -8,13 +8,18 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from tocsin.decide.settling import add_new
 from tocsin.journal import codec
 from tocsin.model import change as c
-from tocsin.model.command import Command, PutSchedule
+from tocsin.model.command import Command, PutSchedule, PutSchedules
 from tocsin.model.entry import Entry
+from tocsin.model.new import none_yet
 from tocsin.model.schedule import Schedule, convert
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
 from tocsin.replica.launcher import Reports
+from tocsin.replica.many import prepare_many
 from tocsin.replica.outcomes import changes_of
 from tocsin.replica.prepare import prepare
 from tocsin.replica.scheduler import Agenda, agenda
@@ -55,6 +60,17 @@ class Desk:
     @property
     def db(self) -> sqlite3.Connection:
         return self.store.db
+
+    def command_many(
+        self, actor: str, id: list[str], *, expect: int | None = 0, **fields: object
+    ) -> dict[int, Any]:
+        """What an import does with these: the answers by place, of those that were not simply created."""
+        new = none_yet()
+        for each in id:
+            schedule = convert({"target": {"kind": "null"}, "cron": "0 * * * *", **fields, "id": each})
+            add_new(new, schedule, msgspec.msgpack.encode(schedule), self.now_ms // 1000)
+        many = prepare_many(self.db, PutSchedules(new, expect=expect, actor=actor), self.now_ms)
+        return many.result(self.commit(*many.changes))
 
     def commit(self, *changes: c.Change) -> list[Any]:
         entry = Entry(next(self._ids).to_bytes(16, "big"), self.store.meta.term, self.now_ms, list(changes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.core.desk import Desk, schedule_of
@@ -76,3 +77,25 @@ def rare_states_are_found_through_an_index(desk: Desk) -> None:
     for states, index in ((("failed",), "launch_trouble"), (("running",), "launch_open")):
         assert f"INDEXED BY {index}" in views._best_index(None, states)
         assert views.launches(desk.db, states=states) is not None
+
+
+def a_page_far_down_costs_no_more_than_the_first(desk: Desk) -> None:
+    """Of millions: the index is entered where the page begins."""
+    desk.command_many("", [f"many/{number:04d}" for number in range(3_000)])
+
+    def steps(**asked: Any) -> int:
+        counted = 0
+
+        def count() -> None:
+            nonlocal counted
+            counted += 1
+
+        desk.db.set_progress_handler(count, 10)
+        views.schedules(desk.db, limit=10, **asked)
+        desk.db.set_progress_handler(None, 0)
+        return counted
+
+    first = steps()
+    assert steps(prefix="many/29") < 2 * first
+    assert steps(cursor="many/2950") < 2 * first
+    assert steps(within=["many/2950"]) < 2 * first

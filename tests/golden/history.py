@@ -59,6 +59,7 @@ def _schedules(desk: Desk) -> None:
     put(desk, id="every/hour", cron="5 * * * *", description="five past, since the backups are slow")
     put(desk, id="gone", cron="0 0 29 2 *")
     desk.command(DeleteSchedule("gone", actor="ann"))
+    desk.command_many("ann", id=["imported/a", "imported/b"], cron="@at 2099-01-01T00:00:00Z", enabled=False)
 
 
 def _large() -> str:

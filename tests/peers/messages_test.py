@@ -11,6 +11,7 @@ import pytest
 from tocsin import errors
 from tocsin.model import command as c
 from tocsin.model.entry import Entry
+from tocsin.model.new import NewSchedules
 from tocsin.model.schedule import convert
 from tocsin.model.token import Token
 from tocsin.peers import messages
@@ -37,6 +38,11 @@ TOKEN = Token("abc", "ci", b"hash" * 8, ("read", "write"), ("billing/",), 12345)
 COMMANDS: list[c.Command] = [
     c.PutSchedule(SCHEDULE, expect=0, actor="ann", skip_past=True),
     c.PutSchedule(SCHEDULE, restored=4),
+    c.PutSchedules(
+        NewSchedules(["imported"], [b"spec"], ["0 2 1 * *"], ["UTC"], [None], [True], [1_900_000_000], [0]),
+        expect=0,
+        actor="ann",
+    ),
     c.SwitchSchedule("billing/payroll", False, expect=1, note="the bank is down", actor="ann"),
     c.SwitchSchedule("billing/payroll", True),
     c.LaunchNow("billing/payroll", actor="ann"),
@@ -77,6 +83,8 @@ def what_the_state_makes_of_each_command_comes_back_as_it_is(tmp_path: Path):
     state = store.Store(tmp_path / "state.db")
     told: dict[str, list[Any]] = {}
     for command in COMMANDS:
+        if isinstance(command, c.PutSchedules):
+            continue  # its result is made of those of several changes
         arrived = _there(command)
         change = prepare(state.db, arrived, NOW_MS)
         raw = b"%d" % (state.meta.seq + 1)
@@ -98,6 +106,14 @@ def what_the_state_makes_of_each_command_comes_back_as_it_is(tmp_path: Path):
     assert told["CreateToken"] == ["abc"]
     assert told["NoteTokenUse"] == [None]
     state.close()
+
+
+def what_became_of_many_comes_back_by_place():
+    found = {3: Put(2, "edited"), 7: errors.AlreadyExists("taken", hint="use another")}
+    back = _back(Answered(9, found)).result
+    assert (back[3], back[3].act) == (2, "edited")
+    assert (type(back[7]), str(back[7])) == (errors.AlreadyExists, str(found[7]))
+    assert _back(Answered(9, {})).result == {}
 
 
 def a_version_is_still_a_version_with_its_act():

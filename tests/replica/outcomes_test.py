@@ -9,8 +9,9 @@ from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
 from tocsin.model.target import NullTarget
 from tocsin.replica.flight import Flight, _LaunchSpec
-from tocsin.replica.outcomes import resolutions
+from tocsin.replica.outcomes import resolutions, settlement_of
 from tocsin.targets.contract import Order, Outcome, Verdict
+from tocsin.targets.null import NullTarget as Nowhere
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,20 @@ def a_doubt_is_resolved_as_what_was_told(verdict: Verdict, state: LaunchState) -
     (change,) = resolutions([(flight, Outcome(verdict, "told"), "a")])
     assert isinstance(change, c.LaunchResolved)
     assert change.state == state
+
+
+@pytest.mark.parametrize(
+    ("is_repeat", "attempt", "state"),
+    [
+        (False, 1, LaunchState.FAILED),
+        (True, 2, LaunchState.RETRYING),
+        (True, 9, LaunchState.IN_DOUBT),
+    ],
+)
+def that_a_repeat_did_not_go_out_does_not_make_the_call_before_it_a_failure(
+    is_repeat: bool, attempt: int, state: LaunchState
+) -> None:
+    order = Order("s-60", "s", 60, attempt, 1, 60_000, NullTarget(), is_repeat=is_repeat)
+    flight = Flight(1, order, _LaunchSpec(NullTarget(), msgspec.Raw(b"\xc0")))
+    refused = Outcome(Verdict.NOT_STARTED, "connection refused")
+    assert settlement_of(flight, refused, Nowhere(), 60_000).state is state

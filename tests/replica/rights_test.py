@@ -19,6 +19,7 @@ from tocsin.errors import Forbidden, InvalidInput, NoLeader, TocsinError, Unauth
 from tocsin.model import command as c
 from tocsin.model import rights
 from tocsin.model.entry import Entry
+from tocsin.model.new import NewSchedules
 from tocsin.model.schedule import convert
 from tocsin.model.token import EVERYBODY, Token, hash_of
 from tocsin.replica.replica import Replica
@@ -32,8 +33,19 @@ OPERATOR = Token("0b0000000000", "operator", hash_of("x"), ("operate",), ("billi
 WRITER = Token("3f0000000000", "writer", hash_of("x"), ("write",), ("billing/",))
 SCHEDULE = convert({"id": "billing/payroll", "cron": "@daily", "target": {"kind": "null"}})
 NAME = "billing/payroll-1799999999-manual"
+MANY = NewSchedules(
+    ["billing/new"],
+    [msgspec.msgpack.encode(SCHEDULE)],
+    ["@daily"],
+    ["UTC"],
+    [None],
+    [True],
+    [1_900_000_000],
+    [0],
+)
 SAMPLES: list[tuple[c.Command, str]] = [
     (c.PutSchedule(SCHEDULE), "putSchedule"),
+    (c.PutSchedules(MANY), "importSchedules"),
     (c.DeleteSchedule("billing/payroll"), "deleteSchedule"),
     (c.SwitchSchedule("billing/payroll", False), "pauseSchedule"),
     (c.LaunchNow("billing/payroll"), "runSchedule"),
@@ -66,7 +78,7 @@ def _prepared(
     async def whole() -> tuple[list[Any], list[BaseException | None]]:
         loop = asyncio.get_running_loop()
         wishes = [Wish(command, loop.create_future(), 1) for command in commands]
-        changes, _ = prepared(db, wishes, now_ms)
+        changes = prepared(db, wishes, now_ms).changes
         await asyncio.sleep(0)
         return changes, [wish.answer.exception() if wish.answer.done() else None for wish in wishes]
 
@@ -109,13 +121,14 @@ def nor_beyond_what_it_reaches(state: store.Store) -> None:
     elsewhere = msgspec.structs.replace(SCHEDULE, id="billing2/x")
     asked = [
         _by(WRITER, c.PutSchedule(elsewhere)),
+        _by(WRITER, c.PutSchedules(msgspec.structs.replace(MANY, ids=["billing2/x"]))),
         _by(WRITER, c.DeleteSchedule("payroll")),
         _by(OPERATOR, c.LaunchNow("billing2/x")),
         _by(OPERATOR, c.CancelLaunch("billing2/x-1799999999")),
     ]
     changes, wrong = _prepared(state.db, *asked)
     assert not changes
-    assert [type(each) for each in wrong] == [Forbidden] * 4
+    assert [type(each) for each in wrong] == [Forbidden] * 5
 
 
 @pytest.mark.parametrize(
@@ -127,6 +140,9 @@ def nor_beyond_what_it_reaches(state: store.Store) -> None:
         c.CreateToken(msgspec.structs.replace(ADMIN, expires_ms=2**63)),
         c.DeleteSchedule("billing/payroll", expect=2**63),
         c.PutSchedule(SCHEDULE, expect=2**63),
+        c.PutSchedules(msgspec.structs.replace(MANY, first_instants_s=[2**62])),
+        c.PutSchedules(msgspec.structs.replace(MANY, first_delays_ms=[-1])),
+        c.PutSchedules(msgspec.structs.replace(MANY, zones=[])),
         c.PutSchedule(SCHEDULE, restored=-(2**63)),
         c.Backfill("billing/payroll", 2**62, 2**62 + 1),
     ],

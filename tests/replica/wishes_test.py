@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from tocsin.errors import NoLeader
-from tocsin.model.command import DeleteSchedule, LaunchNow
+from tocsin.model.command import Command, DeleteSchedule, LaunchNow, PutSchedules
+from tocsin.model.new import none_yet
 from tocsin.replica.wishes import Wishes, settle
 
 
-def no_entry_holds_two_commands_about_the_same() -> None:
-    async def run() -> list[int]:
+def _portions(commands: Sequence[Command]) -> list[list[str]]:
+    async def run() -> list[list[str]]:
         wishes = Wishes(lambda: None)
-        asked = [asyncio.ensure_future(wishes.make(LaunchNow(id))) for id in ("a", "b", "a", "c", "c")]
+        asked = [asyncio.ensure_future(wishes.make(command)) for command in commands]
         await asyncio.sleep(0)
         portions = []
         while wishes:
             taken = wishes.take()
             for wish in taken:
                 settle(wish.answer, None)
-            portions.append(len(taken))
+            portions.append([wish.command.about for wish in taken])
         await asyncio.gather(*asked)
         return portions
 
-    assert asyncio.run(run()) == [2, 2, 1]
+    return asyncio.run(run())
+
+
+def no_entry_holds_two_commands_about_the_same_and_nobody_else_waits_for_them() -> None:
+    asked = [LaunchNow(id) for id in ("a", "b", "a", "c", "c", "a")]
+    assert _portions(asked) == [["a", "b", "c"], ["a", "c"], ["a"]]
+
+
+def what_is_about_many_goes_alone_and_in_its_turn() -> None:
+    many = PutSchedules(none_yet())
+    asked = [many, LaunchNow("a"), LaunchNow("a"), many, LaunchNow("b")]
+    about = "many schedules"
+    assert _portions(asked) == [[about], ["a"], ["a"], [about], ["b"]]
 
 
 def nobody_waits_for_ever_when_the_loop_ends() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from litestar import Litestar
+from typing import Any
+
+from litestar import Litestar, Request
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
@@ -22,7 +24,9 @@ from tocsin.api.resources import (
     bulk,
     cluster,
     events,
+    forecast,
     launches,
+    limits,
     preview,
     schedules,
     status,
@@ -30,9 +34,10 @@ from tocsin.api.resources import (
     transfer,
 )
 from tocsin.api.resources.streams import Streams
-from tocsin.api.service import Service
+from tocsin.api.service import Given, Service
 from tocsin.config import Settings
 from tocsin.errors import TocsinError
+from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
 
 
@@ -46,11 +51,13 @@ def build_app(
         route_handlers=[
             *schedules.HANDLERS,
             *launches.HANDLERS,
+            *limits.HANDLERS,
             *status.HANDLERS,
             *events.HANDLERS,
             *preview.HANDLERS,
             *afterwards.HANDLERS,
             *audit.HANDLERS,
+            *forecast.HANDLERS,
             *bulk.HANDLERS,
             *transfer.HANDLERS,
             *tokens.HANDLERS,
@@ -61,7 +68,8 @@ def build_app(
         ],
         dependencies={
             "service": Provide(lambda: service, sync_to_thread=False),
-            "caller": Provide(provide_caller, sync_to_thread=False),
+            # One that needs another is given after it: two at once would each be a task of their own.
+            "caller": Provide(_caller, sync_to_thread=False),
             "streams": Provide(lambda: given, sync_to_thread=False),
         },
         guards=[guard, query.known_only],
@@ -77,3 +85,7 @@ def build_app(
     )
     gate = Gate(Methods(app), service.doorkeeper, replica.clock, settings.rate_limit)
     return Measured(gate, replica.metrics, replica.clock)
+
+
+def _caller(request: Request[Any, Any, Any], service: Given) -> Caller:
+    return provide_caller(request)

@@ -77,16 +77,20 @@ async def aside(size: int, make: Callable[_P, _T], *args: _P.args, **named: _P.k
 
 def schedule_of(body: bytes, path_id: str | None = None) -> Schedule:
     """A checked schedule. With ``path_id`` the body may leave its id out, but must not name another one."""
+    return schedule_with_spec(body, path_id)[0]
+
+
+def schedule_with_spec(body: bytes, path_id: str | None = None) -> tuple[Schedule, bytes]:
+    """The same, and how it will be kept."""
     _skim(body)
     try:
         schedule = schedules.decode(body if path_id is None else _with_id(body, path_id))
         # Whatever cannot be written to the journal must be refused here: later is too late.
-        msgspec.msgpack.encode(schedule)
+        return schedule, msgspec.msgpack.encode(schedule)
     except RecursionError:
         raise _unusable("it is nested too deeply") from None
     except (OverflowError, ValueError) as wrong:
         raise _unusable(str(wrong)) from None
-    return schedule
 
 
 def json_of(body: bytes, shape: type[_T]) -> _T:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from litestar import Response
 
 from tocsin.api.door import addresses
+from tocsin.api.herds import with_warnings
 from tocsin.api.service import Service
 from tocsin.errors import AlreadyExists, InvalidInput, NotFound, Refused, VersionConflict
 from tocsin.model.command import Command
@@ -77,7 +78,8 @@ def answer(view: ScheduleView, status: int = 200) -> Response[Any]:
 async def written(service: Service, id: str, version: int, status: int = 200) -> Response[Any]:
     """What a write has made of the schedule, and not what somebody else may have made of it since: whoever takes
     the ETag of this answer for the version that they wrote must be right."""
-    return answer(await service.replica.read(views.schedule_at, id, version), status)
+    view = await service.replica.read(views.schedule_at, id, version)
+    return answer(with_warnings(view, version), status)
 
 
 async def write(

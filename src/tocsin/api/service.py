@@ -11,6 +11,8 @@ from litestar.di import NamedDependency
 
 from tocsin.api.around import Around
 from tocsin.api.door.access import Doorkeeper
+from tocsin.api.forecasting import Forecaster
+from tocsin.api.herds import Herds
 from tocsin.config import Settings
 from tocsin.cron import format_duration, parse_duration
 from tocsin.errors import InvalidInput, NoLeader
@@ -35,6 +37,8 @@ class Service:
         self.around = around or Around()
         self.doorkeeper = Doorkeeper(replica, tokens_needed=settings.needs_tokens())
         self.permissions = permissions_of(settings)
+        self.forecaster = Forecaster(replica)
+        self.herds = Herds(replica, settings.herd_limit, settings.herd_action)
         self.data = settings.data.absolute()
         self.started_ms = replica.clock.wall_ms()
         self.started_s = replica.clock.elapsed_s()
@@ -50,9 +54,15 @@ class Service:
         await self.doorkeeper.check_still_valid(caller)
         self.check_is_told(caller)
         if isinstance(command, PutSchedule):
-            self.check(caller, command.schedule)
+            self.check(caller, command.schedule)  # an import has looked at each of its lines
         signed = msgspec.structs.replace(command, actor=caller.name, bearer=caller.token)
-        return await self.replica.propose(signed)
+        change = await self.herds.before(signed)
+        try:
+            result = await self.replica.propose(signed)
+        except BaseException:
+            self.herds.undo(change)
+            raise
+        return self.herds.after(change, result)
 
     async def confirm(self, caller: Caller) -> None:
         """For what is done without a command: have the leader look whether their token still holds."""

@@ -5,7 +5,8 @@
 ``define``      schedules come, change and go: add, set, apply, rm
 ``transfer``    many at once: import-crontab, import, export
 ``operate``     pause, resume, run, cancel, bulk, backfill, resolve
-``look``        what there is and what came of it: list, show, launches, output, why, history, events
+``look``        what there is and what came of it: list, show, launches, output, why, history, events,
+                audit, forecast, limits
 ``tokens``      token create, list, revoke; whoami
 ``backup``      backup, and below it list, verify; what ``restore --data`` does
 ``cluster``     the replicas: cluster, and below it step-down, add, remove, secret
@@ -17,6 +18,7 @@
 ``usage``       what was typed and not understood; ``help`` says it better the next time
 ``asking``      before much is done at once: a yes
 ``refusal``     not let in: what was tried, and what would help
+``warned``      what the service did, and thinks you should know
 ``several``     many questions at once, the answers in order, and how far it is
 ``moments``     times as people write them
 ``present``     tables and times

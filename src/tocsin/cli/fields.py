@@ -10,7 +10,7 @@ from tocsin.cli.command import encoded
 if TYPE_CHECKING:
     from tocsin.model.schedule import Schedule
 
-_OF_THE_SERVICE = ("next", "created_at", "updated_at", "note", "resolved", "version")
+_OF_THE_SERVICE = ("next", "created_at", "updated_at", "note", "resolved", "version", "warnings")
 _WHOLE = ("payload",)
 """What belongs to the user in every part stays in one piece."""
 

@@ -11,7 +11,19 @@ from tocsin.cli import backup, cluster, completion, reckon, serve, simulate, tok
 from tocsin.cli.command import Command, Json, print_json
 from tocsin.cli.define import add, commands
 from tocsin.cli.define.set import set_fields
-from tocsin.cli.look import audit, events, history, launch, launches, output, schedules, versions, why
+from tocsin.cli.look import (
+    audit,
+    events,
+    forecast,
+    history,
+    launch,
+    launches,
+    limits,
+    output,
+    schedules,
+    versions,
+    why,
+)
 from tocsin.cli.operate import backfill, bulk, resolve, single
 from tocsin.cli.transfer import export, import_crontab, import_schedules
 from tocsin.cli.usage import Program
@@ -80,6 +92,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "The service": {
         "serve": serve.serve,
         "status": schedules.status,
+        "limits": limits.limits,
         "whoami": tokens.whoami,
         "version": version,
     },
@@ -108,6 +121,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "cancel": single.cancel,
         "why": why.why,
         "audit": audit.audit,
+        "forecast": forecast.forecast,
         "backfill": backfill.backfill,
         "resolve": resolve.resolve,
     },

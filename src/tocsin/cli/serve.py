@@ -46,6 +46,12 @@ def serve(
     rate_limit: Annotated[
         int | None, _option("rate_limit", "Requests a second that one caller may make; 0: any.", "2000")
     ] = None,
+    herd_limit: Annotated[
+        int | None, _option("herd_limit", "Launches that may be planned for one second; 0: any.", "0")
+    ] = None,
+    herd_action: Annotated[
+        str | None, _option("herd_action", "What is done about more than that: warn, refuse.", "warn")
+    ] = None,
     allow_exec: Annotated[
         str | None,
         _option("allow_exec", "Commands allowed: auto (if nobody needs a token), yes, no.", "auto"),
@@ -62,6 +68,30 @@ def serve(
     secrets: Annotated[
         str | None,
         _option("secrets", "Secrets to sign with: env:NAME, file:/folder/*.", "see docs/targets.md"),
+    ] = None,
+    kafka: Annotated[
+        str | None, _option("kafka", "The Kafka that kafka targets send to: HOST:PORT,HOST:PORT.", "none")
+    ] = None,
+    kafka_config: Annotated[
+        str | None, _option("kafka_config", "File with further properties of the producer.", "none")
+    ] = None,
+    kafka_topics: Annotated[
+        str | None, _option("kafka_topics", "Only these topics may be sent to: names, patterns.", "any")
+    ] = None,
+    nats: Annotated[
+        str | None, _option("nats", "The NATS that nats targets send to: nats://HOST:PORT.", "none")
+    ] = None,
+    nats_creds: Annotated[
+        str | None, _option("nats_creds", "File with the credentials for NATS.", "none")
+    ] = None,
+    nats_ca: Annotated[
+        str | None, _option("nats_ca", "File with the certificates that vouch for NATS.", "the machine's")
+    ] = None,
+    nats_subjects: Annotated[
+        str | None, _option("nats_subjects", "Only these subjects may be sent to: names, patterns.", "any")
+    ] = None,
+    limits: Annotated[
+        str | None, _option("limits", "File with limits of rate and concurrency.", "none")
     ] = None,
     journal: Annotated[
         str | None, _option("journal", "URL of the journal.", "sqlite:///DATA/journal.db")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tocsin.client.asking import Asking
 from tocsin.model.cluster import ClusterView
+from tocsin.model.limit import LimitsView
 from tocsin.model.request import AddReplicaRequest, RemoveReplicaRequest
 
 
@@ -13,6 +14,10 @@ class Clusters(Asking):
     async def cluster(self) -> ClusterView:
         """Who leads, and how far each replica is, as the one that answers sees it."""
         return await self._get("/v1/cluster", ClusterView)
+
+    async def limits(self) -> LimitsView:
+        """Limits of rate and concurrency, and how each of them stands."""
+        return await self._get("/v1/limits", LimitsView)
 
     async def step_down(self) -> ClusterView:
         """Have the leader resign: another replica takes office within a second."""

@@ -8,6 +8,7 @@ import msgspec
 
 from tocsin.client.asking import PAGE, Asking, decoded, schedule_path
 from tocsin.model.answer import SchedulePage, UpcomingView, WhyView
+from tocsin.model.forecast import ForecastView
 from tocsin.model.launch import LaunchView
 from tocsin.model.preview import PreviewRequest, PreviewView
 from tocsin.model.schedule import Schedule, ScheduleView
@@ -101,6 +102,21 @@ class Schedules(Asking):
         wish = msgspec.json.encode(PreviewRequest(schedule, days, after))
         answer = await self._wire.request("POST", "/v1/preview", body=wish, repeatable=True)
         return decoded(answer.body, PreviewView)
+
+    async def forecast(
+        self, *, since: str = "", until: str = "", bucket: str = "", prefix: str = "", worst: int = 5
+    ) -> ForecastView:
+        """The launches that are planned, by default those of the next day. Moments are RFC 3339 or unix seconds."""
+        given = (
+            ("since", since),
+            ("until", until),
+            ("bucket", bucket),
+            ("prefix", prefix),
+            ("worst", str(worst)),
+        )
+        return await self._get(
+            "/v1/forecast", ForecastView, [(name, value) for name, value in given if value]
+        )
 
     async def why(self, id: str, at: str | None = None) -> WhyView:
         """Why there was a launch at that instant (RFC 3339 or unix seconds), or why not."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 
 from tocsin.cron import changes
 from tocsin.cron.explain import explain
 from tocsin.cron.instants import instant_of, unix_of
 from tocsin.cron.reading import Reading, read
+
+_read = lru_cache(maxsize=4096)(read)
 
 
 class Expression:
@@ -33,7 +36,12 @@ class Expression:
 
         ``identity`` settles ``?`` and ``~``; ``anchor`` is the creation that ``@every`` counts from.
         """
-        return cls(text, read(text, timezone, identity, anchor))
+        # What does not depend on them is read once for all: a text is asked for again right after it was checked.
+        if "?" not in text and "~" not in text:
+            identity = ""
+        if "@every" not in text.lower():
+            anchor = None
+        return cls(text, _read(text, timezone, identity, anchor))
 
     @property
     def timezone(self) -> str:

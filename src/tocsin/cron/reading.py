@@ -20,7 +20,7 @@ from tocsin.errors import InvalidSchedule
 
 TEXT_LENGTH_MAX = 1000
 _ALLOWED = "5 fields (minute hour day month weekday), 6 (with seconds first), a nickname, @every or @at"
-_NICKNAMES = {
+NICKNAMES = {
     "@yearly": "0 0 0 1 1 *",
     "@annually": "0 0 0 1 1 *",
     "@monthly": "0 0 0 1 * *",
@@ -115,8 +115,8 @@ def _read_at_word(
     text: str, prefix: list[str], words: list[str], where: Zone, anchor: datetime | None
 ) -> Reading:
     name, *rest = words
-    if name in _NICKNAMES and not rest:
-        six = _NICKNAMES[name].split()
+    if name in NICKNAMES and not rest:
+        six = NICKNAMES[name].split()
         return Reading(_recurrence(six, where), where, " ".join([*prefix, name]), tuple(six))
     if name == "@every":
         return _read_every(text, prefix, rest, where, anchor)
@@ -124,7 +124,7 @@ def _read_at_word(
         return Reading(_read_once(text, rest, where), where, " ".join([*prefix, *words]), ())
     if name == "@reboot":
         raise _refused(text, "@reboot has no meaning here: a service has no boot", "use @at for a single run")
-    if name in _NICKNAMES:
+    if name in NICKNAMES:
         raise _refused(text, f"nothing may follow {name}", f"write {name} alone")
     raise _refused(text, f"{name!r} is not a nickname", hints.nickname(name))
 

@@ -6,7 +6,7 @@ import enum
 from typing import NamedTuple
 
 from tocsin.decide.timeline import chosen
-from tocsin.model.launch import LaunchState
+from tocsin.model.launch import OUTCOME_UNKNOWN, LaunchState
 
 
 class Ended(enum.IntEnum):
@@ -82,7 +82,7 @@ def backoff_ms(name: str, attempt: int, retry: RetryPolicy) -> int:
 def _settle_doubt(name: str, attempt: int, reason: str, policy: RetryPolicy, now_ms: int) -> Settlement:
     if attempt <= policy.limit:
         again_ms = now_ms + backoff_ms(name, attempt, policy)
-        return Settlement(LaunchState.RETRYING, f"outcome unknown, to be called again: {reason}", again_ms)
+        return Settlement(LaunchState.RETRYING, f"{OUTCOME_UNKNOWN}, to be called again: {reason}", again_ms)
     return Settlement(LaunchState.IN_DOUBT, reason or "it cannot be known whether it was launched")
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from tocsin.decide.timeline import Plan, Slot, first_slot, plan
+from tocsin.model.new import NewSchedules
+from tocsin.model.rule import encode_rule
 from tocsin.model.schedule import Schedule
 
 
@@ -16,4 +19,29 @@ def kept_text(schedule: Schedule, former: Schedule, resolved: str) -> str | None
 
 def settled_text(schedule: Schedule, now_s: int) -> str:
     """A new text: ``?`` and ``~`` settled by the id, ``@every`` counted from now on."""
-    return schedule.expression(anchor=datetime.fromtimestamp(now_s, UTC)).resolved
+    return schedule.expression(anchor_of(now_s)).resolved
+
+
+def anchor_of(now_s: int) -> datetime:
+    """The moment that ``@every`` counts from, of what is written now."""
+    return datetime.fromtimestamp(now_s, UTC)
+
+
+def add_new(new: NewSchedules, schedule: Schedule, spec: bytes, now_s: int) -> None:
+    """One more schedule, whose id was never in use, settled as of now."""
+    expression, rule = schedule.expression(anchor_of(now_s)), schedule.rule()
+    resolved, raw_rule = expression.resolved, encode_rule(rule)
+    first: Slot | None = None
+    if schedule.enabled:
+        # Moments are mostly unlike each other: to remember a plan for each would cost more than it spares.
+        is_moment = "@at" in resolved
+        settled = Plan(expression, rule) if is_moment else plan(resolved, schedule.timezone, raw_rule)
+        first = first_slot(settled, schedule.id, now_s, -1)
+    new.ids.append(schedule.id)
+    new.specs.append(spec)
+    new.resolved.append(resolved)
+    new.zones.append(schedule.timezone)
+    new.rules.append(raw_rule)
+    new.enabled.append(schedule.enabled)
+    new.first_instants_s.append(None if first is None else first.instant_s)
+    new.first_delays_ms.append(0 if first is None else first.delay_ms)

@@ -4,7 +4,7 @@ anybody, and would be there for ever. So they are refused before there is an ent
 from __future__ import annotations
 
 from tocsin.errors import InvalidInput
-from tocsin.model.command import Backfill, Command, CreateToken, NoteTokenUse, PutSchedule
+from tocsin.model.command import Backfill, Command, CreateToken, NoteTokenUse, PutSchedule, PutSchedules
 
 INTEGER_MAX = 2**63 - 1
 MOMENT_S_MAX = 253_402_300_799
@@ -19,6 +19,15 @@ def check_bounds(command: Command) -> None:
         case PutSchedule():
             if command.schedule.retry is not None:
                 command.schedule.retry.check()
+        case PutSchedules():
+            if not command.new.is_whole():
+                raise InvalidInput("the columns do not fit together", field="new", value="(not shown)")
+            moments = [instant_s for instant_s in command.new.first_instants_s if instant_s is not None]
+            for moment_s in (min(moments, default=0), max(moments, default=0)):
+                _within("first_instants_s", moment_s, MOMENT_S_MAX)
+            delays_ms = command.new.first_delays_ms
+            for delay_ms in (min(delays_ms, default=0), max(delays_ms, default=0)):
+                _within("first_delays_ms", delay_ms, MOMENT_S_MAX)
         case Backfill():
             _within("from", command.from_s, MOMENT_S_MAX)
             _within("until", command.until_s, MOMENT_S_MAX)

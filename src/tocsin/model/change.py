@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tocsin.model.new import NewSchedules
 from tocsin.model.schedule import Schedule
 from tocsin.model.token import Token
 
@@ -206,6 +207,14 @@ class SchedulePut(_Change, frozen=True):
     """A moment that has passed (``@at``) is not made up for: it may have been launched elsewhere."""
 
 
+class SchedulesCreated(_Change, frozen=True):
+    """Many at once, whose ids were never in use, each with its first instant in the future or none. An import of
+    millions is made of these; whatever needs a closer look is put one by one."""
+
+    new: NewSchedules
+    actor: str = ""
+
+
 class ScheduleDeleted(_Change, frozen=True):
     id: str
     expect: int | None
@@ -299,6 +308,7 @@ Change = (
     | HandOversWithdrawn
     | HistoryForgotten
     | SchedulePut
+    | SchedulesCreated
     | ScheduleDeleted
     | ScheduleSwitched
     | LaunchRequested

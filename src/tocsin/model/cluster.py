@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from tocsin.model.limit import LimitView
+
 
 class Member(msgspec.Struct, frozen=True):
     """A replica of this journal, as it is enlisted."""
@@ -46,6 +48,8 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The newest first."""
     digests: dict[int, str] = {}
     """The running digest after some of the entries that it applied last."""
+    limits: list[LimitView] = []
+    """How limits stand, of whoever leads."""
     lent_seq: int | None = None
     """A snapshot that somebody is fetching at this time: the journal behind it is still needed."""
     problem: str = ""

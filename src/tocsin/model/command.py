@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from tocsin.model.new import NewSchedules
 from tocsin.model.schedule import Schedule
 from tocsin.model.token import Token
 
@@ -34,6 +35,20 @@ class PutSchedule(_Asked, frozen=True):
     @property
     def about(self) -> str:
         return self.schedule.id
+
+
+class PutSchedules(_Asked, frozen=True):
+    """Create or replace many, each as ``PutSchedule`` would, without one being able to stop the others. Its result
+    tells by their place what became of those that were not simply created."""
+
+    new: NewSchedules
+    expect: int | None = None
+    actor: str = ""
+    skip_past: bool = False
+
+    @property
+    def about(self) -> str:
+        return "many schedules"
 
 
 class DeleteSchedule(_Asked, frozen=True):
@@ -147,6 +162,7 @@ class MakeCheckpoint(_Asked, frozen=True):
 
 Command = (
     PutSchedule
+    | PutSchedules
     | DeleteSchedule
     | SwitchSchedule
     | LaunchNow

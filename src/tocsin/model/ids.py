@@ -29,7 +29,10 @@ def check_id(value: str, *, field: str = "id") -> str:
     allowed = f"1 to {ID_LENGTH_MAX} of A-Z a-z 0-9 . _ @ + - /, starting with a letter or digit"
     if not value or len(value) > ID_LENGTH_MAX or not _ID.fullmatch(value):
         raise InvalidInput(f"{_shown(value)} is not a usable id", field=field, value=value, allowed=allowed)
-    if any(part in ("", ".", "..") for part in value.split("/")):
+    # It begins with a letter or digit, so such a part has a slash before it.
+    if ("//" in value or "/." in value or value[-1] == "/") and any(
+        part in ("", ".", "..") for part in value.split("/")
+    ):
         raise InvalidInput(
             f"{_shown(value)} has an empty, '.' or '..' part between slashes",
             field=field,

@@ -29,6 +29,10 @@ class LaunchState(enum.IntEnum):
 CLOSED_FROM = 10
 RECORD_LOST = "missed: the record of this time was lost"
 """How the reason begins of what was given up without anybody knowing whether it had been launched."""
+OUTCOME_UNKNOWN = "outcome unknown"
+"""How the reason begins of an attempt after which it is called again although it may have gone out."""
+RESOLVED = "in doubt: "
+"""The same of one that a person looked at before it was called again."""
 
 
 class LaunchKind(enum.IntEnum):

@@ -38,3 +38,5 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     done: bool
     counts: dict[str, int]
+    warnings: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """What is to be said of lines that were written all the same."""

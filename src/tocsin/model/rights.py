@@ -18,6 +18,7 @@ from tocsin.model.command import (
     MakeCheckpoint,
     NoteTokenUse,
     PutSchedule,
+    PutSchedules,
     ResolveLaunch,
     RevokeToken,
     SwitchSchedule,
@@ -27,6 +28,7 @@ from tocsin.model.token import ADMIN, OPERATE, READ, WRITE, Caller, Token, is_cu
 
 NEEDS: dict[type[Command], str] = {
     PutSchedule: WRITE,
+    PutSchedules: WRITE,
     DeleteSchedule: WRITE,
     SwitchSchedule: OPERATE,
     LaunchNow: OPERATE,
@@ -51,8 +53,7 @@ def check_right(command: Command, token: Token | None, now_ms: int) -> None:
         raise Unauthenticated("the token was revoked or has expired meanwhile")
     caller = caller_of(token)
     require(caller, NEEDS[type(command)])
-    schedule = _schedule_of(command)
-    if schedule is not None:
+    for schedule in _schedules_of(command):
         require_reach(caller, schedule)
 
 
@@ -72,14 +73,16 @@ def require_reach(caller: Caller, id: str) -> None:
         )
 
 
-def _schedule_of(command: Command) -> str | None:
-    """The schedule that it is about, if it is about one."""
+def _schedules_of(command: Command) -> list[str]:
+    """The schedules that it is about."""
     match command:
         case PutSchedule():
-            return command.schedule.id
+            return [command.schedule.id]
+        case PutSchedules():
+            return command.new.ids
         case CancelLaunch() | ResolveLaunch():
-            return parse_launch_name(command.name).schedule
+            return [parse_launch_name(command.name).schedule]
         case DeleteSchedule() | SwitchSchedule() | LaunchNow() | Backfill():
-            return command.id
+            return [command.id]
         case CreateToken() | RevokeToken() | NoteTokenUse() | MakeCheckpoint():
-            return None
+            return []

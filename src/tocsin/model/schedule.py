@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -81,16 +82,40 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def rule(self) -> Rule:
         """The policies that timing decisions need, in numbers."""
-        return Rule(
-            missed=Missed[self.missed.upper()],
-            overlap=Overlap[self.overlap.upper()],
-            spread_ms=_milliseconds(self.catch_up_spread, "catch_up_spread"),
-            deadline_ms=_milliseconds(self.deadline, "deadline"),
-            jitter_ms=_milliseconds(self.jitter, "jitter"),
-            start_ms=_instant_ms(self.start),
-            end_ms=_instant_ms(self.end),
-            may_repeat=self.on_doubt == "relaunch" or getattr(self.target, "idempotent", False),
+        return _rule(
+            self.missed,
+            self.overlap,
+            self.catch_up_spread,
+            self.deadline,
+            self.jitter,
+            self.start,
+            self.end,
+            self.on_doubt == "relaunch" or getattr(self.target, "idempotent", False),
         )
+
+
+@lru_cache(maxsize=1024)
+def _rule(
+    missed: str,
+    overlap: str,
+    spread: str | None,
+    deadline: str | None,
+    jitter: str | None,
+    start: datetime | None,
+    end: datetime | None,
+    may_repeat: bool,
+) -> Rule:
+    """Most schedules have one of a few."""
+    return Rule(
+        missed=Missed[missed.upper()],
+        overlap=Overlap[overlap.upper()],
+        spread_ms=_milliseconds(spread, "catch_up_spread"),
+        deadline_ms=_milliseconds(deadline, "deadline"),
+        jitter_ms=_milliseconds(jitter, "jitter"),
+        start_ms=_instant_ms(start),
+        end_ms=_instant_ms(end),
+        may_repeat=may_repeat,
+    )
 
 
 class ScheduleView(Schedule, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=False):
@@ -102,6 +127,8 @@ class ScheduleView(Schedule, frozen=True, kw_only=True, omit_defaults=False, for
     created_at: datetime
     updated_at: datetime
     note: str = ""
+    warnings: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """Only in the answer to a write: what is to be said about it, each a sentence."""
 
 
 _canonical = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -114,7 +141,9 @@ def is_same(one: Schedule, other: Schedule) -> bool:
 
 def decode(raw: bytes) -> Schedule:
     """A checked schedule out of JSON."""
-    return check(decode_unchecked(raw))
+    opened = raw.count(b"{") + raw.count(b"[")
+    is_small = len(raw) <= PAYLOAD_BYTES_MAX // 8 and opened <= PAYLOAD_DEPTH_MAX
+    return check(decode_unchecked(raw), is_small=is_small)
 
 
 def decode_unchecked(raw: bytes) -> Schedule:
@@ -137,11 +166,14 @@ def convert(value: object) -> Schedule:
         raise invalid_field(wrong) from None
 
 
-def check(schedule: Schedule) -> Schedule:
-    """The same schedule, or an error that names the field."""
+def check(schedule: Schedule, *, is_small: bool = False) -> Schedule:
+    """The same schedule, or an error that names the field. ``is_small``: the text that it came from was far too short
+    for anything in it to be too large or too deep."""
     check_id(schedule.id)
     _check_window(schedule)  # only moments that can be written have a size
-    _check_size(schedule)  # before anything looks at each part of it
+    if not is_small:
+        _check_size(schedule)  # before anything looks at each part of it
+    _check_description(schedule.description)
     schedule.target.check()
     if isinstance(schedule.target, HttpTarget):
         parse_duration(schedule.target.timeout, field="target.timeout")
@@ -212,11 +244,14 @@ def _check_size(schedule: Schedule) -> None:
             allowed=f"up to {SCHEDULE_BYTES_MAX} bytes in all",
             hint="put a long command into a file",
         )
-    if len(schedule.description) > DESCRIPTION_LENGTH_MAX:
+
+
+def _check_description(text: str) -> None:
+    if len(text) > DESCRIPTION_LENGTH_MAX:
         raise InvalidInput(
-            f"{len(schedule.description)} characters are too many",
+            f"{len(text)} characters are too many",
             field="description",
-            value=len(schedule.description),
+            value=len(text),
             allowed=f"up to {DESCRIPTION_LENGTH_MAX}",
         )
 

@@ -6,7 +6,7 @@ Secrets are references (``env:NAME`` or ``file:/path``): the value is read at th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,6 +23,7 @@ ARGV_MAX = 2000
 ENV_MAX = 500
 HEADERS_MAX = 100
 SUCCESS_MAX = 20
+SUBJECT_MAX = 250
 
 
 class ExecLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -89,7 +90,6 @@ class HttpTarget(
     idempotent: bool = False
 
     def check(self) -> None:
-        _few(self.headers, HEADERS_MAX, "target.headers", "headers")
         _few(self.success, SUCCESS_MAX, "target.success", "statuses")
         try:
             parts = urlsplit(self.url)
@@ -111,11 +111,7 @@ class HttpTarget(
             raise _invalid(
                 "target.method", f"{self.method!r} is not a method", self.method, allowed=", ".join(_METHODS)
             )
-        for name, value in self.headers.items():
-            if not _HEADER.fullmatch(name):
-                raise _invalid("target.headers", f"{name!r} is not a header that can be sent", name)
-            if _CONTROL.search(value):
-                raise _invalid("target.headers", f"the header {name!r} holds a control character", name)
+        _check_headers(self.headers)
         for code in self.success:
             if not re.fullmatch(r"[1-5]xx|[1-5][0-9][0-9]", code):
                 raise _invalid("target.success", f"{code!r} is not a status", code, allowed="204 or 2xx")
@@ -138,6 +134,59 @@ class HttpTarget(
             )
 
 
+class KafkaTarget(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="kafka"
+):
+    """The event ``{id, generated_at, schedule_id, payload}`` on a topic of the Kafka that the service is given."""
+
+    topic: str
+    key: str | None = None
+    """None: the schedule's id, so that the events of one schedule stay in order."""
+    headers: dict[str, str] = {}
+
+    def check(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", self.topic) or self.topic in (".", ".."):
+            raise _invalid(
+                "target.topic",
+                f"{self.topic[:300]!r} is not the name of a topic",
+                self.topic,
+                allowed="up to 249 letters, digits, '.', '_' and '-'",
+            )
+        _check_headers(self.headers)
+
+
+class NatsTarget(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="nats"
+):
+    """The same event on a subject that a JetStream stream of the NATS that the service is given listens to."""
+
+    subject: str
+    headers: dict[str, str] = {}
+
+    def check(self) -> None:
+        # What begins with a dollar speaks to the server itself.
+        if not re.fullmatch(r"(?!\$)[^\s.*>\x00-\x1f\x7f]+(\.[^\s.*>\x00-\x1f\x7f]+)*", self.subject) or (
+            len(self.subject) > SUBJECT_MAX
+        ):
+            raise _invalid(
+                "target.subject",
+                f"{self.subject[:300]!r} is not a subject that can be sent to",
+                self.subject,
+                allowed=f"words joined by '.', up to {SUBJECT_MAX} characters, without blanks, '*' and '>', and not "
+                "beginning with '$'",
+            )
+        _check_headers(self.headers)
+        for name in self.headers:
+            if name.lower().startswith("nats-"):
+                raise InvalidInput(
+                    f"{name!r} tells the server what to do with the event",
+                    field="target.headers",
+                    value=name,
+                    allowed="headers that do not begin with 'Nats-'",
+                    hint="Nats-Msg-Id is the launch's name, by which the stream drops repeats",
+                )
+
+
 class NullTarget(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="null"
 ):
@@ -147,14 +196,23 @@ class NullTarget(
         """There is nothing to get wrong."""
 
 
-TargetSpec = ExecTarget | HttpTarget | NullTarget
+TargetSpec = ExecTarget | HttpTarget | KafkaTarget | NatsTarget | NullTarget
 
-KINDS: Sequence[str] = ("exec", "http", "null")
+KINDS: Sequence[str] = ("exec", "http", "kafka", "nats", "null")
 
 
 def kind_of(spec: TargetSpec) -> str:
     """``exec``, ``http``, ..."""
     return str(spec.__struct_config__.tag)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    _few(headers, HEADERS_MAX, "target.headers", "headers")
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name):
+            raise _invalid("target.headers", f"{name!r} is not a header that can be sent", name)
+        if _CONTROL.search(value):
+            raise _invalid("target.headers", f"the header {name!r} holds a control character", name)
 
 
 def _few(given: Sized, most: int, field: str, things: str) -> None:

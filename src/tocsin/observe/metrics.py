@@ -45,6 +45,8 @@ _ROUTE_OF = {
     "backup": "backup",
     "cluster": "cluster",
     "audit": "audit",
+    "forecast": "forecast",
+    "limits": "status",
 }
 """The word behind ``/v1/``, and the kind of address that it makes."""
 _PROBES = ("healthz", "readyz", "metrics")
@@ -115,6 +117,12 @@ class Metrics:
         self.missed_stretches = self._counter(
             "tocsin_missed_stretches",
             "Stretches of one or more occurrences given up because nobody was in office",
+        )
+        self.limit_waits = Counter(
+            "tocsin_limit_waits",
+            "Launches that were due and had to wait for a limit",
+            ["limit"],
+            registry=self.registry,
         )
         self.lateness_seconds = LatenessHistogram(
             "tocsin_lateness_seconds",
@@ -220,6 +228,12 @@ class Metrics:
         self.calls = self._gauge("tocsin_calls_outstanding", "Calls that no target has answered yet")
         self.stalled = self._gauge(
             "tocsin_stalled_launches", "Launches open for far longer than they should be"
+        )
+        self.limited = Gauge(
+            "tocsin_limited",
+            "Due launches that wait for a limit, as the leader counts them",
+            ["limit"],
+            registry=self.registry,
         )
         self.lag_seconds = self._gauge(
             "tocsin_lag_seconds", "How long the earliest due occurrence is overdue"

@@ -51,6 +51,14 @@ class Proposal(msgspec.Struct, frozen=True):
     command: msgspec.Raw
 
 
+class One(msgspec.Struct, frozen=True, array_like=True):
+    """One of many: a version and how it came about, or why not."""
+
+    version: int = 0
+    act: str = ""
+    wrong: Wrong | None = None
+
+
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a command brought about: see ``state.apply``."""
 
@@ -58,6 +66,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     value: int | str | None = None
     act: str | None = None
     """Only a ``Put`` has it."""
+    many: dict[int, One] | None = None
+    """Of a command about many: what became of those that were not simply created."""
 
 
 class Inquiry(msgspec.Struct, frozen=True):
@@ -116,6 +126,8 @@ def result_of(answered: Answered) -> Result:
     found = answered.result
     if isinstance(found, Put):
         return Result(answered.seq, int(found), found.act)
+    if isinstance(found, dict):
+        return Result(answered.seq, many={place: _one_of(each) for place, each in found.items()})
     if found is None or type(found) in (int, str):
         return Result(answered.seq, found)
     raise TypeError(f"a command brought about {type(found).__name__}, which cannot be told to others")
@@ -124,7 +136,20 @@ def result_of(answered: Answered) -> Result:
 def answered_of(result: Result) -> Answered:
     if result.act is not None and isinstance(result.value, int):
         return Answered(result.seq, Put(result.value, result.act))
+    if result.many is not None:
+        return Answered(result.seq, {place: _found_in(one) for place, one in result.many.items()})
     return Answered(result.seq, result.value)
+
+
+def _one_of(found: object) -> One:
+    if isinstance(found, Put):
+        return One(int(found), found.act)
+    assert isinstance(found, errors.TocsinError)
+    return One(wrong=wrong_of(found))
+
+
+def _found_in(one: One) -> Put | errors.TocsinError:
+    return Put(one.version, one.act) if one.wrong is None else error_of(one.wrong)
 
 
 def wrong_of(error: errors.TocsinError) -> Wrong:

@@ -11,7 +11,7 @@ by this one, before it was started  the target's own records are asked, if it ke
 ==================================  ============================================================
 the target                          what is done when nobody knows
 ==================================  ============================================================
-idempotent by name                  launched again under the same name
+idempotent by name                  launched again under the same name, as long as its receiver remembers names
 looks up by name, refuses a second  adopted if it is there, launched only if it is certainly not
 neither                             unknown: the owner's ``on_doubt`` decides
 ==================================  ============================================================
@@ -55,8 +55,9 @@ class Concluder:
         """Take care of every open launch. ``former_terms``: those in which this very process led. Returns what is to be
         called now."""
         again: list[Again] = []
-        for row in rows:
-            flight = flight_of_row(row, term)
+        flights = [flight_of_row(row, term) for row in rows]
+        await self._launcher.recall(flights)
+        for row, flight in zip(rows, flights, strict=True):
             if row.replica != self._name or row.term in former_terms:
                 self._elsewhere.add(flight, row.replica, row.term)
                 how = "asked"
@@ -72,7 +73,7 @@ class Concluder:
             found = await target.lookup(flight.order)
             if found is not None or term in self._own_terms:
                 return self._adopt(flight, found, again)
-        if flight.cancel is None and target.idempotent(flight.order.target):
+        if flight.cancel is None and self._launcher.may_repeat(flight):
             again.append(Again(flight, doubtful=True))
             return "repeated"
         self._launcher.report(flight, _LOST)

@@ -168,16 +168,15 @@ class Elsewhere:
     def _silent(self, case: _Case) -> None:
         target = self._launcher.target(case.flight.kind)
         patience_s = LOOK_UP_PATIENCE_S if target.looks_up else PATIENCE_S
-        if target.idempotent(case.flight.order.target):
+        if self._launcher.may_repeat(case.flight):
             patience_s = 0.0
         if not case.is_doubted and self._clock.elapsed_s() - case.since_s > patience_s:
             self._doubt(case, f"replica {case.host}, which was to make the call, does not answer")
 
     def _doubt(self, case: _Case, reason: str) -> None:
         flight = case.flight
-        target = self._launcher.target(flight.kind)
         self._close(case)
-        if flight.cancel is None and target.idempotent(flight.order.target):
+        if flight.cancel is None and self._launcher.may_repeat(flight):
             self._call_again(flight, doubtful=True)
             return
         self._launcher.report(flight, Outcome(Verdict.UNKNOWN, reason))

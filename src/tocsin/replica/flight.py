@@ -76,7 +76,16 @@ def flight_of_row(row: OrderRow, term: int) -> Flight:
     """For a launch that was read back from the state."""
     manual = row.kind == LaunchKind.MANUAL
     return _flight(
-        row.lid, row.id, row.instant_s, manual, row.attempt, term, row.started_ms, row.cancel, row.spec
+        row.lid,
+        row.id,
+        row.instant_s,
+        manual,
+        row.attempt,
+        term,
+        row.started_ms,
+        row.cancel,
+        row.spec,
+        bool(row.was_doubted),
     )
 
 
@@ -90,6 +99,7 @@ def _flight(
     generated_at_ms: int,
     cancel: str | None,
     raw: bytes,
+    was_doubted: bool = False,
 ) -> Flight:
     spec = _decode(raw)
     order = Order(
@@ -102,6 +112,7 @@ def _flight(
         target=spec.target,
         payload=_as_json(spec.payload),
         timeout_s=None if spec.timeout is None else float(parse_duration(spec.timeout, field="timeout")),
+        is_repeat=was_doubted and spec.on_doubt == "skip",
     )
     return Flight(lid, order, spec, cancel)
 

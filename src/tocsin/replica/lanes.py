@@ -99,5 +99,19 @@ class Room:
         shares.take(lane)
         return True
 
+    def has_in_lane(self, lane: str) -> bool:
+        """Is there room for one more in this lane?"""
+        shares = self._shares.get(lane.partition(" ")[0])
+        return shares is None or shares.has_room(lane)
+
+    def count_in_lane(self, lane: str) -> None:
+        """One more is taken."""
+        if (shares := self._shares.get(lane.partition(" ")[0])) is not None:
+            shares.take(lane)
+
+    def limit_of(self, spec: bytes) -> str:
+        """The limit that leaves no room for this schedule's launch; empty: none does."""
+        return ""
+
 
 ROOM_FOR_ALL = Room({}, frozenset())

@@ -7,7 +7,7 @@ which launches are open, and the next leader concludes them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
 import msgspec
 import structlog
@@ -24,7 +24,16 @@ from tocsin.replica.lanes import (
     patience_s,
 )
 from tocsin.replica.office import Office
-from tocsin.targets.contract import BatchTarget, Order, Outcome, Target, Verdict
+from tocsin.targets.contract import (
+    TOO_LATE,
+    BatchTarget,
+    ForgetfulTarget,
+    Order,
+    Outcome,
+    Target,
+    Verdict,
+    recognises,
+)
 from tocsin.targets.slots import Shares, Slots
 
 log = structlog.get_logger()
@@ -49,6 +58,11 @@ class Reports(msgspec.Struct):
 
     def __bool__(self) -> bool:
         return bool(self.accepted or self.ended or self.withdrawn)
+
+    def over(self) -> Iterator[int]:
+        """Launches that are not under way any more."""
+        yield from (flight.lid for flight, _ in self.ended)
+        yield from (flight.lid for flight in self.withdrawn)
 
 
 class Launcher:
@@ -87,6 +101,18 @@ class Launcher:
 
     def target(self, kind: str) -> Target:
         return self._targets[kind]
+
+    def may_repeat(self, flight: Flight) -> bool:
+        """Is to call it again harmless, as of now?"""
+        return recognises(self._targets[flight.kind], flight.order, self._clock.wall_ms())
+
+    async def recall(self, flights: Sequence[Flight]) -> None:
+        """Before ``may_repeat`` is asked for these: find out for how long their receivers remember."""
+        for kind, target in self._targets.items():
+            if isinstance(target, ForgetfulTarget):
+                specs = [flight.order.target for flight in flights if flight.kind == kind]
+                if specs:
+                    await target.recall(specs)
 
     @property
     def calls(self) -> int:
@@ -154,24 +180,20 @@ class Launcher:
         self._reports.ended.append((flight, outcome))
         self._wake()
 
-    def take(self) -> Reports:
+    def take(self, most: int = ENDS_AT_ONCE) -> Reports:
         """What came back since the last time, as much as fits into one entry."""
         reports, self._reports = self._reports, Reports()
-        size = 0
-        for count, (_, outcome) in enumerate(reports.ended):
-            size += len(outcome.reason)
-            if count >= ENDS_AT_ONCE or size > REASON_BYTES_AT_ONCE:
-                self._reports.ended = reports.ended[count:]
-                del reports.ended[count:]
-                break
+        count = _fitting(reports.ended[:most])
+        self._reports.ended = reports.ended[count:]
+        del reports.ended[count:]
         self._unconfirmed += reports.ended
         return reports
 
     def written(self) -> None:
         """What was taken stands in the journal."""
-        for flight, outcome in self._unconfirmed:
-            if outcome.verdict is Verdict.UNKNOWN:
-                self._doubts[_key(flight)] = outcome
+        unknown = Verdict.UNKNOWN
+        doubtful = [ended for ended in self._unconfirmed if ended[1].verdict is unknown]
+        self._doubts.update((_key(flight), outcome) for flight, outcome in doubtful)
         self._unconfirmed = []
         while len(self._doubts) > DOUBTS_KEPT:
             del self._doubts[next(iter(self._doubts))]
@@ -269,7 +291,7 @@ class Launcher:
         if not has_slot:
             return None if flight.cancel is None else Outcome(Verdict.CANCELLED)
         try:
-            outcome = await self._call(flight)
+            outcome = await self._call(flight, doubtful)
         finally:
             slots.give_back(lane)
         return _less_certain(outcome) if doubtful and outcome is not None else outcome
@@ -299,13 +321,13 @@ class Launcher:
         verdict = Verdict.UNKNOWN if doubtful else Verdict.NOT_STARTED
         return Outcome(verdict, reason, ended_ms=self._clock.wall_ms())
 
-    async def _call(self, flight: Flight) -> Outcome | None:
+    async def _call(self, flight: Flight, doubtful: bool) -> Outcome | None:
         """None: the call was not made."""
         if flight.cancel is not None:
             return Outcome(Verdict.CANCELLED)
         if not self._may_call():
             return None
-        outcome = await self._targets[flight.kind].launch(self._empowered(flight.order))
+        outcome = await self._targets[flight.kind].launch(self._empowered(_order_of(flight, doubtful)))
         return None if outcome.is_too_late else outcome
 
     def _empowered(self, order: Order) -> Order:
@@ -346,32 +368,54 @@ class Launcher:
     async def _launch_batch(self, kind: str, flights: list[Flight], doubtful: bool) -> None:
         target = self._targets[kind]
         assert isinstance(target, BatchTarget)
+        is_forgetful = isinstance(target, ForgetfulTarget)
         outcomes: Sequence[Outcome]
         try:
-            if not self._may_call():
-                self._withdraw(flights)
-                return
-            self._batched.update((flight.lid, flight) for flight in flights)
-            outcomes = await target.launch_batch([self._empowered(flight.order) for flight in flights])
+            if self._may_call():
+                self._batched.update((flight.lid, flight) for flight in flights)
+                orders = [self._empowered(_order_of(flight, doubtful)) for flight in flights]
+                outcomes = await target.launch_batch(orders)
+            else:
+                outcomes = [TOO_LATE] * len(flights)
         except Exception as broken:  # noqa: BLE001  # why: the same
             outcomes = [_broken(kind, broken)] * len(flights)
         finally:
             self._outstanding[kind].give_back(kind, len(flights))
         for flight, outcome in zip(flights, outcomes, strict=True):
             self._batched.pop(flight.lid, None)
-            if outcome.is_too_late:
+            # What is withdrawn counts as never called: where a repeat is harmless only for a while, that is not enough.
+            if outcome.is_too_late and not (doubtful and is_forgetful):
                 self._reports.withdrawn.append(flight)
             else:
-                self._reports.ended.append((flight, _less_certain(outcome) if doubtful else outcome))
+                is_doubtful = doubtful or (is_forgetful and flight.order.is_repeat)
+                self._reports.ended.append((flight, _less_certain(outcome) if is_doubtful else outcome))
         self._wake()
+
+
+def _fitting(ended: Sequence[tuple[Flight, Outcome]]) -> int:
+    """How many of them one entry takes: most have no reason, and those that have one may have a long one."""
+    if not any(outcome.reason for _, outcome in ended):
+        return len(ended)
+    size = 0
+    for count, (_, outcome) in enumerate(ended):
+        size += len(outcome.reason)
+        if size > REASON_BYTES_AT_ONCE:
+            return max(count, 1)
+    return len(ended)
 
 
 def _key(flight: Flight) -> _Key:
     return flight.order.name, flight.order.attempt
 
 
+def _order_of(flight: Flight, doubtful: bool) -> Order:
+    if not doubtful or flight.spec.on_doubt == "relaunch":
+        return flight.order
+    return msgspec.structs.replace(flight.order, is_repeat=True)
+
+
 def _less_certain(outcome: Outcome) -> Outcome:
-    """That call did not go out, but the one of a former leader may have."""
+    """That call did not go out, but one before it may have."""
     is_certain = outcome.verdict is Verdict.NOT_STARTED
     return msgspec.structs.replace(outcome, verdict=Verdict.UNKNOWN) if is_certain else outcome
 

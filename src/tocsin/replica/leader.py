@@ -24,19 +24,22 @@ from tocsin.replica.elsewhere import ASK_EVERY_S, DOUBTED_MAX, Elsewhere
 from tocsin.replica.flight import Again, flight_of_row, flights_of_starts
 from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.launcher import Launcher, Reports
+from tocsin.replica.limited import outlook_for
 from tocsin.replica.outcomes import changes_of, resolutions
-from tocsin.replica.outlook import Outlook
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.scheduler import Agenda, agenda
 from tocsin.replica.surroundings import Surroundings
 from tocsin.replica.vigil import HEARTBEAT_S, Vigil
-from tocsin.replica.wishes import Wish, Wishes, prepared, settle
+from tocsin.replica.wishes import Prepared, Wish, Wishes, prepared, settle
 from tocsin.state import queries
 
 log = structlog.get_logger()
 _T = TypeVar("_T")
 
 DUE_AT_ONCE = 5_000
+DUE_WHEN_ASKED = 1_200
+"""While callers wait for answers a herd is taken up in smaller portions: each of them is a turn that they wait for."""
+ASKED_S = 1.0
 CONCLUDED_AT_ONCE = 200
 """So many open launches a new leader looks into before it is heard again."""
 GRACE_S = 10.0
@@ -85,14 +88,16 @@ class Leader:
         self._forgetting = forgetting
         self._wake = wake
         self._wishes = Wishes(wake.set)
-        self._outlook = Outlook()
+        self._limits = around.limits
+        self._outlook = outlook_for(around.limits, around.metrics)
         self._stopping = self._deposed = False
         self._clock_off_ms = 0
         """By how much this machine's clock is known to be wrong: only what is written last knows of it."""
-        self._vigil = Vigil(around.clock, around.office, around.checkpoint_s, around.checkpoint_seen_s)
+        self._vigil = Vigil(around.clock, around.office, around.checkpoint_every_s, around.checkpoint_seen_s)
         self._told: dict[asyncio.Task[None], None] = {}
         self._former_terms = former_terms
         self.term = term
+        self._asked_s = 0.0
         self.ready = asyncio.Event()
 
     # What others may ask of it
@@ -151,13 +156,19 @@ class Leader:
             return Tick()
         if await self._noticed_absence(now_ms):
             return Tick(more=True)
+        portion = self._portion()
         plan: Agenda = await self._on_state(
-            agenda, self._store, now_ms, DUE_AT_ONCE, self._launcher.room(), self._outlook
+            agenda,
+            self._store,
+            now_ms,
+            portion,
+            self._limits.room(self._launcher.room()),
+            self._outlook,
         )
         for id, reason in plan.decision.unreadable.items():
             log.error("a schedule cannot be read on this machine", schedule=id, reason=reason)
-        reports = self._launcher.take()
-        commands, wishes = await self._on_state(prepared, self._store.db, self._wishes.take(), now_ms)
+        reports = self._launcher.take(portion)
+        asked: Prepared = await self._on_state(prepared, self._store.db, self._wishes.take(), now_ms)
         forgotten = await self._forgetting.changes(now_ms)
         outcomes = changes_of(reports, self._launcher.targets, now_ms)
         again = self._elsewhere.take_again()
@@ -169,7 +180,7 @@ class Leader:
             *outcomes,
             *([c.Checkpoint()] if self._vigil.is_checkpoint_due() else []),
             *resolutions(told),
-            *commands,
+            *asked.changes,
         ]
         if changes := changes or self._renewal():
             try:
@@ -177,15 +188,15 @@ class Leader:
             except (JournalError, Deposed, Stopping) as refused:
                 self._launcher.give_back(reports)
                 self._elsewhere.give_back(again, told)
-                return await self._not_written(refused, wishes)
+                return await self._not_written(refused, asked.wishes)
             self._launcher.written()
+            self._limits.ended(reports.over())
             self._call_again(again)
+            asked.settle(results[len(changes) - len(asked.changes) :])
             await self._act(plan, changes, results, now_ms)
-            for wish, result in zip(wishes, results[len(changes) - len(commands) :], strict=True):
-                settle(wish.answer, result)
             tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
         self._vigil.acted(now_ms)
-        return await self._summary(plan, reports, wishes)
+        return await self._summary(plan, reports, asked.wishes)
 
     async def _take_office(self) -> None:
         around = self._around
@@ -222,6 +233,7 @@ class Leader:
     async def _conclude_open_launches(self) -> None:
         around, db = self._around, self._store.db
         rows = await self._on_state(queries.handed_over, db)
+        self._limits.begin_term((row.lid, row.spec) for row in rows)
         concluder = Concluder(around.name, self._launcher, self._elsewhere, self._metrics, around.own_terms)
         for some in _portions(rows, CONCLUDED_AT_ONCE):
             again = await concluder.conclude(some, self.term, self._former_terms)
@@ -276,6 +288,7 @@ class Leader:
         for change, result in zip(changes, results, strict=True):
             if isinstance(change, c.LaunchesStarted):
                 rows = plan.decision.started_rows
+                self._limits.started(zip(result, (row.spec for row in rows), strict=True))
                 self._launcher.hand_over(flights_of_starts(rows, result, self.term, now_ms))
             elif isinstance(change, c.CancelsOrdered):
                 for lid, reason in zip(change.lids, change.reasons, strict=True):
@@ -286,9 +299,10 @@ class Leader:
                 self._elsewhere.forget(result)
                 requested.append(result)
         if lids or requested:
-            rows = await self._on_state(queries.orders, self._store.db, lids + requested)
-            started = [flight_of_row(row, self.term) for row in rows if row.state == LaunchState.STARTED]
-            self._launcher.hand_over(started)
+            found = await self._on_state(queries.orders, self._store.db, lids + requested)
+            orders = [row for row in found if row.state == LaunchState.STARTED]
+            self._limits.started((row.lid, row.spec) for row in orders)
+            self._launcher.hand_over([flight_of_row(row, self.term) for row in orders])
         if requested:
             # A run-now may replace what is open: which, was found out when it was applied.
             for lid, reason in await self._on_state(queries.to_be_cancelled, self._store.db):
@@ -321,6 +335,7 @@ class Leader:
 
     async def _not_written(self, refused: TocsinError, wishes: list[Wish]) -> Tick:
         """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
+        self._outlook.forget()
         if isinstance(refused, Stopping):
             for wish in wishes:
                 settle(wish.answer, Uncertain("the service stopped before it was certain", hint="look first"))
@@ -355,6 +370,13 @@ class Leader:
             log.warning("left office; it could not be written down", reason=str(refused))
 
     # Small steps
+
+    def _portion(self) -> int:
+        """How much of a herd is taken up in this turn."""
+        now_s = self._clock.elapsed_s()
+        if self._wishes:
+            self._asked_s = now_s
+        return DUE_WHEN_ASKED if now_s - self._asked_s < ASKED_S else DUE_AT_ONCE
 
     def _renewal(self) -> list[c.Change]:
         """If it is time to be heard."""

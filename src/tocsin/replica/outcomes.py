@@ -10,7 +10,7 @@ from tocsin.model.ids import parse_launch_name
 from tocsin.model.launch import LaunchState
 from tocsin.replica.flight import Flight
 from tocsin.replica.launcher import Reports
-from tocsin.targets.contract import Outcome, Target, Verdict
+from tocsin.targets.contract import Outcome, Target, Verdict, recognises
 
 REASON_LENGTH_MAX = 500
 _RESOLVED = {
@@ -57,15 +57,16 @@ def resolutions(told: Sequence[tuple[Flight, Outcome, str]]) -> list[c.Change]:
 
 
 def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int) -> Settlement:
-    """The owner's policies applied to one outcome."""
+    """The owner's policies applied to one outcome. That a repeat did not go out says nothing of the call before it."""
+    is_unknown = flight.order.is_repeat and outcome.verdict is Verdict.NOT_STARTED
     return settle(
-        Ended(int(outcome.verdict)),
+        Ended.UNKNOWN if is_unknown else Ended(int(outcome.verdict)),
         name=flight.order.name,
         attempt=flight.order.attempt,
         reason=outcome.reason[:REASON_LENGTH_MAX],
         permanent=outcome.permanent,
         retry=flight.retry_policy(),
-        may_repeat=flight.spec.on_doubt == "relaunch" or target.idempotent(flight.order.target),
+        may_repeat=flight.spec.on_doubt == "relaunch" or recognises(target, flight.order, now_ms),
         cancel=flight.cancel,
         now_ms=now_ms,
     )

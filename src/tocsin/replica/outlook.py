@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from tocsin.decide.due import DueRow
+from tocsin.decide.due import Decision, DueRow
+from tocsin.decide.waiting import RetryRow
 from tocsin.replica.lanes import Room
 from tocsin.state import queries
 
@@ -26,6 +27,20 @@ class Outlook:
         """The last row that was looked at; None: nothing is passed over."""
         self._seen_ms: int | None = None
         """All that was due by then was looked at, and there was no room for any of it."""
+
+    def retries(self, db: sqlite3.Connection, now_ms: int, limit: int, room: Room) -> list[RetryRow]:
+        """Launches whose next attempt is due: those wait for no lane."""
+        return [RetryRow(*row) for row in queries.retries_due(db, now_ms, limit)]
+
+    def decided(self, decision: Decision, now_ms: int) -> None:
+        """What became of the rows. Here nothing is remembered of them."""
+
+    def waited_for(self, sid: int) -> str:
+        """The limit because of which a row is given only now that its time is over; empty: none."""
+        return ""
+
+    def forget(self) -> None:
+        """What was decided could not be written down: those rows are due as before. A look at them finds that out."""
 
     def rows(self, db: sqlite3.Connection, now_ms: int, limit: int, room: Room) -> list[DueRow]:
         """Due rows for which there is room."""

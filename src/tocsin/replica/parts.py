@@ -17,6 +17,7 @@ from tocsin.decide.retention import Retention
 from tocsin.errors import Gap, Unreachable
 from tocsin.journal.contract import Journal
 from tocsin.model.cluster import Asked, PeerStatus
+from tocsin.model.limit import Limit
 from tocsin.observe.metrics import Metrics
 from tocsin.replica import auditor, silence
 from tocsin.replica.afterlife import Afterlife
@@ -32,6 +33,7 @@ from tocsin.replica.housekeeper import Housekeeper
 from tocsin.replica.lanes import Room
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.leader import Leader
+from tocsin.replica.limits import Limits
 from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import Office
 from tocsin.replica.peers import Fate, Peers
@@ -48,6 +50,8 @@ from tocsin.state.store import Store
 from tocsin.targets.contract import Target
 
 log = structlog.get_logger()
+SNAPSHOT_SPARED = 10
+"""So many times as long as the last snapshot took no other is made."""
 
 
 class Paths(msgspec.Struct, frozen=True):
@@ -99,6 +103,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """Of an entry: unlike any other."""
     on_applied: OnApplied | None = None
     """Told of every entry that was applied."""
+    limits: Sequence[Limit] = ()
 
 
 class _Running(Protocol):
@@ -138,11 +143,16 @@ class Parts:
         self.backuper: Backuper | None = None
         if setup.backups is not None:
             self.backuper = Backuper(setup.backups, paths.snapshots, clock, metrics)
+        self.limits = Limits(setup.limits, clock)
+        for limit in setup.limits:
+            metrics.limit_waits.labels(limit.name)
         self.launcher: Launcher | None = None
         """Of the newest term."""
         self.proposer: Proposer | None = None
         self.silence = Silence(
-            reading, clock, silence.Around(lambda: store.meta, self._room, lambda: self.problem)
+            reading,
+            clock,
+            silence.Around(lambda: store.meta, self._room, lambda: self.problem, self.limits.keys_of),
         )
         self.auditor = Auditor(
             reading,
@@ -165,11 +175,15 @@ class Parts:
         always += [self.silence, self.auditor]
         return always if self.backuper is None else [*always, self.backuper]
 
+    def _checkpoint_every_s(self) -> float:
+        """As the operator says; but a state so large that each one takes minutes is not copied all the time."""
+        return max(self._setup.snapshot_interval_s, SNAPSHOT_SPARED * self.snapshotter.lasted_s)
+
     def _room(self) -> Room | None:
         """How much may be started here; None: another one leads."""
         if self.career.any_leader is None or self.launcher is None:
             return None
-        return self.launcher.room()
+        return self.limits.room(self.launcher.room())
 
     @property
     def problem(self) -> str:
@@ -238,7 +252,7 @@ class Parts:
             clock=setup.clock,
             metrics=setup.metrics,
             on_state=self._on_state,
-            checkpoint_s=setup.snapshot_interval_s,
+            checkpoint_every_s=self._checkpoint_every_s,
             checkpoint_seen_s=self.snapshotter.checkpoint_s,
             born_after=setup.journal.birth.after,
             own_terms=self.own_terms,
@@ -246,6 +260,7 @@ class Parts:
             is_clock_off=self.rounds.is_clock_off,
             is_clock_off_to_all=self.rounds.is_clock_off_to_all,
             cancel_elsewhere=self._cancel_elsewhere,
+            limits=self.limits,
         )
         term = store.meta.term + 1
         if around.lost_since_ms() is not None:

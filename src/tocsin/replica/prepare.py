@@ -19,6 +19,7 @@ from tocsin.model.command import (
     MakeCheckpoint,
     NoteTokenUse,
     PutSchedule,
+    PutSchedules,
     ResolveLaunch,
     RevokeToken,
     SwitchSchedule,
@@ -38,6 +39,8 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
     match command:
         case PutSchedule():
             return _put(db, command, now_ms)
+        case PutSchedules():
+            raise TypeError("many are prepared together, by prepare_many")
         case SwitchSchedule():
             return _switch(db, command, now_ms)
         case DeleteSchedule():

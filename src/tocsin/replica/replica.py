@@ -339,6 +339,7 @@ class Replica:
             snapshots=parts.snapshotter.marks(),
             digests=dict(parts.applier.digests),
             lent_seq=parts.snapshotter.lent_seq(),
+            limits=parts.limits.views() if parts.limits and parts.career.role == "leader" else [],
             problem=self.problem,
         )
 

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from tocsin.decide.due import Decision, DueRow, OpenRow, decide_due
 from tocsin.decide.missed import Presence
-from tocsin.decide.waiting import QueuedRow, RetryRow, decide_waiting
+from tocsin.decide.waiting import QueuedRow, decide_waiting
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
 from tocsin.model.rule import Overlap, decode_rule
 from tocsin.replica.lanes import ROOM_FOR_ALL, Room
+from tocsin.replica.limits import LimitedRoom
 from tocsin.replica.outlook import Outlook
 from tocsin.state import queries
 from tocsin.state.store import Store
@@ -38,16 +39,52 @@ def agenda(
     store: Store, now_ms: int, limit: int, room: Room = ROOM_FOR_ALL, outlook: Outlook | None = None
 ) -> Agenda:
     """Up to ``limit`` due schedules for which there is room, and as many waiting launches."""
-    db = store.db
-    rows = (outlook or Outlook()).rows(db, now_ms, limit, room)
-    queued = [QueuedRow(*row) for row in queries.queued_ready(db, limit)]  # type: ignore[arg-type]  # why: SQL is untyped
-    retries = [RetryRow(*row) for row in queries.retries_due(db, now_ms, limit)]
-    attempts, expired = decide_waiting(queued, retries, now_ms)
+    db, outlook = store.db, outlook or Outlook()
+    # What waited comes first to whatever room there is.
+    retries = outlook.retries(db, now_ms, limit, room)
+    attempts, expired = _of_queued(db, now_ms, limit, room)
+    attempts.lids.extend(retry.lid for retry in retries)
+    attempts.attempts.extend(retry.attempt + 1 for retry in retries)
+    rows = outlook.rows(db, now_ms, limit, room)
     for lid, attempt in queries.queued_orphans(db, limit):
         _expire(expired, lid, attempt, now_ms)
     presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms, store.meta.doubtful_until_ms)
     decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows, attempts, expired))
+    outlook.decided(decision, now_ms)
+    _name_limits(decision, outlook)
     return Agenda(decision, _without(attempts, set(decision.cancels.lids)), expired)
+
+
+def _of_queued(
+    db: sqlite3.Connection, now_ms: int, limit: int, room: Room
+) -> tuple[c.AttemptsStarted, c.LaunchesEnded]:
+    """Launches that waited for an earlier one: which start, and which are too late. Who finds a limit reached goes on
+    waiting."""
+    queued = [QueuedRow(*row) for row in queries.queued_ready(db, limit)]  # type: ignore[arg-type]  # why: SQL is untyped
+    attempts, expired = decide_waiting(queued, [], now_ms)
+    if not isinstance(room, LimitedRoom) or not queued:
+        return attempts, expired
+    keys_of = {row.lid: room.keys_of(row.spec) for row in queries.orders(db, [row.lid for row in queued])}
+    kept = c.AttemptsStarted([], [])
+    for lid, attempt in zip(attempts.lids, attempts.attempts, strict=True):
+        keys = keys_of.get(lid, ())
+        if room.reached(keys) is None:
+            room.count(keys)
+            kept.lids.append(lid)
+            kept.attempts.append(attempt)
+    for place, lid in enumerate(expired.lids):
+        if found := room.text_of(keys_of.get(lid, ())):
+            expired.reasons[place] += f", and the limit {found} was reached"
+    return kept, expired
+
+
+def _name_limits(decision: Decision, outlook: Outlook) -> None:
+    """What was skipped because it waited too long for a limit says so."""
+    skipped = decision.skipped
+    for place, sid in enumerate(skipped.sids):
+        found = outlook.waited_for(sid)
+        if found and skipped.reasons[place].startswith("deadline:"):
+            skipped.reasons[place] += f"; it waited: the limit {found} was reached"
 
 
 def _without(attempts: c.AttemptsStarted, replaced: set[int]) -> c.AttemptsStarted:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -59,6 +59,8 @@ class Around(NamedTuple):
     room: Callable[[], Room | None]
     """How much may be started, on a replica that leads; None: another one does."""
     problem: Callable[[], str]
+    limits_of: Callable[[bytes], Sequence[object]] = lambda spec: ()
+    """What a schedule is held to. Only whoever leads knows how much room there is."""
 
 
 class Silence:
@@ -76,6 +78,8 @@ class Silence:
         """What nobody decides, if the service has stopped silently."""
         self.waits_for = ""
         """The lane that is full, if what is overdue waits for room in it."""
+        self.limit = ""
+        """The limit that is reached, if it waits for that."""
 
     def stop(self) -> None:
         self._stop.set()
@@ -96,7 +100,7 @@ class Silence:
         room = self._around.room()
         meta = self._around.meta()
         is_heard = room is not None or (meta.leader != "" and now_ms - meta.time_ms <= HEARD_MS)
-        self.waits_for = ""
+        self.waits_for = self.limit = ""
         candidate: Due | None = None
         if is_heard and not self._around.problem():
             # What is due is due by the clock of whoever leads, who is heard several times a second.
@@ -113,6 +117,7 @@ class Silence:
                 return Due(at_ms, sid, id)
         if rows:
             self.waits_for = lane_of_spec(rows[0][-1])
+            self.limit = room.limit_of(rows[0][-1])
         return None
 
     async def _of_another(self, rows: list[tuple[Any, ...]]) -> Due | None:
@@ -122,8 +127,10 @@ class Silence:
         if unanswered >= UNANSWERED_MIN:
             self.waits_for = lane_of_spec(rows[0][-1])
             return None
-        at_ms, sid, _, id, *_ = rows[0]
-        return Due(at_ms, sid, id)
+        for at_ms, sid, _, id, *_, spec in rows:
+            if not self._around.limits_of(spec):
+                return Due(at_ms, sid, id)
+        return None
 
     def _judge(self, candidate: Due | None, decided: tuple[object, ...]) -> None:
         now_s = self._clock.elapsed_s()

@@ -57,6 +57,8 @@ class Snapshotter:
         """The newest first."""
         self.taken = asyncio.Event()
         """Set whenever one more was made, or could not be made."""
+        self.lasted_s = 0.0
+        """How long the last one took, its digest included."""
         self.failure = ""
         """Why the last one could not be made; empty: it was."""
         age_s = 0.0 if self.newest is None else (clock.wall_ms() - self.newest.time_ms) / 1000
@@ -104,6 +106,7 @@ class Snapshotter:
 
     async def _take(self, reader: sqlite3.Connection) -> None:
         """One snapshot. A full disk is not the end: the next one may do."""
+        began_s = self._clock.elapsed_s()
         try:
             made = await asyncio.to_thread(self._write, reader)
             path = snapshot.data_of(self._folder, made.seq)
@@ -115,6 +118,7 @@ class Snapshotter:
             self._metrics.snapshot_failures.inc()
             self._noted(str(wrong))
             return
+        self.lasted_s = self._clock.elapsed_s() - began_s
         self._metrics.snapshots.inc()
         log.info("snapshot", seq=made.seq, bytes=made.size)
         self._on_snapshot(made)

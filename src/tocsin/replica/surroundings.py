@@ -10,6 +10,7 @@ import msgspec
 from tocsin.clock import Clock
 from tocsin.model.cluster import Asked
 from tocsin.observe.metrics import Metrics
+from tocsin.replica.limits import Limits
 from tocsin.replica.office import Office
 from tocsin.replica.terms import OwnTerms
 from tocsin.state.store import Store
@@ -42,7 +43,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     clock: Clock
     metrics: Metrics
     on_state: Callable[..., Awaitable[Any]]
-    checkpoint_s: float
+    checkpoint_every_s: Callable[[], float]
     checkpoint_seen_s: float
     """When the last one was, on the clock that counts through suspend."""
     born_after: int
@@ -54,6 +55,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     is_clock_off_to_all: Callable[[], Awaitable[bool]]
     """The same, having waited a little for those who do not answer yet."""
     cancel_elsewhere: Callable[[str, Asked, str], Coroutine[None, None, None]]
+    limits: Limits
 
     @property
     def is_sole(self) -> bool:

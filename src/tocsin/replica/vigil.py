@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tocsin.clock import Clock
 from tocsin.replica.office import Office
 from tocsin.state.store import Meta
@@ -18,12 +20,14 @@ RENEWED_EVERY_MS = 60_000
 class Vigil:
     """Kept by one leader during its term."""
 
-    def __init__(self, clock: Clock, office: Office, checkpoint_s: float, last_s: float) -> None:
+    def __init__(
+        self, clock: Clock, office: Office, checkpoint_every_s: Callable[[], float], last_s: float
+    ) -> None:
         """``last_s``: when the last checkpoint was seen. A change of leaders does not put off the next."""
         self._clock = clock
         self._office = office
-        self._checkpoint_every_s = checkpoint_s
-        self._checkpoint_s = last_s + checkpoint_s
+        self._checkpoint_every_s = checkpoint_every_s
+        self._checkpointed_s = last_s
         self._alive_ms = clock.wall_ms()
         self._offset_ms = self._offset()
 
@@ -53,10 +57,15 @@ class Vigil:
 
     def is_checkpoint_due(self) -> bool:
         """True once in a while."""
-        if self._clock.elapsed_s() < self._checkpoint_s:
+        now_s = self._clock.elapsed_s()
+        if now_s < self.checkpoint_due_s:
             return False
-        self._checkpoint_s = self._clock.elapsed_s() + self._checkpoint_every_s
+        self._checkpointed_s = now_s
         return True
+
+    @property
+    def checkpoint_due_s(self) -> float:
+        return self._checkpointed_s + self._checkpoint_every_s()
 
     def rest_s(self, next_ms: int | None, sent_s: float) -> float:
         """How long the leader may sleep."""

@@ -12,8 +12,9 @@ import msgspec
 from tocsin.errors import NoLeader, TocsinError, Uncertain
 from tocsin.model.bounds import check_bounds
 from tocsin.model.change import Change
-from tocsin.model.command import Backfill, Command
+from tocsin.model.command import Backfill, Command, PutSchedules
 from tocsin.model.rights import check_right
+from tocsin.replica.many import Many, prepare_many
 from tocsin.replica.prepare import prepare
 from tocsin.state import tokens
 
@@ -71,17 +72,29 @@ class Wishes:
         )
 
     def take(self) -> list[Wish]:
-        """As many as fit into one entry, in the order they came. A second one about the same has to wait: it is to
-        be prepared on the state that the first leaves behind."""
-        size = count = 0
+        """As many as fit into one entry, in the order they came. A second one about the same has to wait: it is to be
+        prepared on the state that the first leaves behind. Others need not wait with it."""
+        size = 0
         named: set[str] = set()
-        for wish in self._waiting[:COMMANDS_AT_ONCE]:
+        taken: list[Wish] = []
+        left: list[Wish] = []
+        for place, wish in enumerate(self._waiting):
             size += wish.size
-            if (count and size > COMMAND_BYTES_AT_ONCE) or wish.command.about in named:
+            is_full = len(taken) == COMMANDS_AT_ONCE or (taken and size > COMMAND_BYTES_AT_ONCE)
+            is_many = isinstance(wish.command, PutSchedules)  # it may be about any: it goes alone
+            if is_full or (is_many and named):
+                left += self._waiting[place:]
                 break
+            if wish.command.about in named:
+                left.append(wish)
+                size -= wish.size
+                continue
             named.add(wish.command.about)
-            count += 1
-        taken, self._waiting = self._waiting[:count], self._waiting[count:]
+            taken.append(wish)
+            if is_many:
+                left += self._waiting[place + 1 :]
+                break
+        self._waiting = left
         return taken
 
     def close(self, end: TocsinError) -> None:
@@ -91,21 +104,43 @@ class Wishes:
             settle(answer, end)
 
 
-def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> tuple[list[Change], list[Wish]]:
-    """The changes, and the wishes they are for. A wish that cannot be one, or that whoever asks has no right to any
-    more, is answered here and now. Runs on the state's thread."""
-    changes, kept = [], []
+class Prepared(NamedTuple):
+    """Changes, and whose they are."""
+
+    changes: list[Change]
+    wishes: list[Wish]
+    many: Many | None
+    """How the results of all these changes are the answer to one wish; None: each wish has one."""
+
+    def settle(self, results: Sequence[Any]) -> None:
+        """The changes have been applied: tell whoever asked."""
+        if self.many is not None:
+            results = [self.many.result(results)]
+        for wish, result in zip(self.wishes, results, strict=True):
+            settle(wish.answer, result)
+
+
+def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> Prepared:
+    """A wish that cannot be one, or that whoever asks has no right to any more, is answered here and now. Runs on the
+    state's thread."""
+    changes: list[Change] = []
+    kept: list[Wish] = []
+    many: Many | None = None
     found = {id: tokens.find(db, id) for id in {wish.command.bearer for wish in wishes} if id}
     for wish in wishes:
         try:
             check_bounds(wish.command)
             if wish.command.bearer:
                 check_right(wish.command, found[wish.command.bearer], now_ms)
-            changes.append(prepare(db, wish.command, now_ms))
+            if isinstance(wish.command, PutSchedules):
+                many = prepare_many(db, wish.command, now_ms)
+                changes += many.changes
+            else:
+                changes.append(prepare(db, wish.command, now_ms))
             kept.append(wish)
         except TocsinError as wrong:
             wish.answer.get_loop().call_soon_threadsafe(settle, wish.answer, wrong)
-    return changes, kept
+    return Prepared(changes, kept, many)
 
 
 def settle(answer: asyncio.Future[Any], result: object) -> None:

@@ -83,7 +83,7 @@ def _next_checkpoint_s(world: World, machine: Machine) -> float:
     leader = machine.replica.parts.career.any_leader
     if leader is None:
         return float("inf")
-    at_ms = machine.clock.true_of_elapsed_ms(leader._vigil._checkpoint_s)
+    at_ms = machine.clock.true_of_elapsed_ms(leader._vigil.checkpoint_due_s)
     return world.loop.time() + (at_ms - world.now_ms()) / 1000
 
 

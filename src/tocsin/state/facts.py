@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, NamedTuple
 
-from tocsin.model.launch import LaunchView
+from tocsin.model.launch import LaunchState, LaunchView
 from tocsin.model.rule import encode_rule
 from tocsin.model.schedule import Schedule
 from tocsin.state import views
@@ -56,6 +56,17 @@ def gather(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> Gathered
         due_at_ms=None if due is None else due[1],
         absences=absences,
     )
+
+
+def overdue_spec(db: sqlite3.Connection, schedule_id: str, instant_s: int, now_ms: int) -> bytes | None:
+    """The schedule as it is kept, if that occurrence, or an attempt of it, is due and has not been started."""
+    found = db.execute(
+        "SELECT s.spec FROM schedule s JOIN due d USING (sid) WHERE s.id = :id AND d.instant_s = :s AND d.at_ms <= :ms "
+        "UNION ALL SELECT s.spec FROM schedule s JOIN launch l USING (sid) WHERE s.id = :id AND l.instant_s = :s "
+        f"AND (l.retry_at_ms <= :ms OR l.state = {LaunchState.QUEUED:d}) LIMIT 1",
+        {"id": schedule_id, "s": instant_s, "ms": now_ms},
+    ).fetchone()
+    return None if found is None else found[0]
 
 
 def _launches(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> list[LaunchView]:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tocsin.model.launch import CLOSED_FROM, LaunchState
+from tocsin.model.launch import CLOSED_FROM, OUTCOME_UNKNOWN, RESOLVED, LaunchState
 
 _OPEN = f"state < {CLOSED_FROM}"
 REVISION_MAY_GO = (
@@ -35,11 +35,21 @@ def due(
     ).fetchall()
 
 
-def next_wake_ms(db: sqlite3.Connection, seen_ms: int = 0) -> int | None:
+def due_of(db: sqlite3.Connection, sids: Sequence[int]) -> list[tuple[object, ...]]:
+    """The due rows of these schedules, in the same columns."""
+    return db.execute(
+        "SELECT d.at_ms, d.sid, d.instant_s, s.id, s.version, s.resolved, s.zone, s.rule, s.spec FROM json_each(?) j "
+        "CROSS JOIN due d INDEXED BY due_by_schedule ON d.sid = j.value JOIN schedule s ON s.sid = d.sid",
+        (json.dumps(sids),),
+    ).fetchall()
+
+
+def next_wake_ms(db: sqlite3.Connection, seen_ms: int = 0, seen_retry_ms: int = -1) -> int | None:
     """The earliest moment at which something is to be looked at, beside what was due by ``seen_ms``."""
     (first_due,) = db.execute("SELECT min(at_ms) FROM due WHERE at_ms > ?", (seen_ms,)).fetchone()
     (first_retry,) = db.execute(
-        "SELECT min(retry_at_ms) FROM launch WHERE retry_at_ms IS NOT NULL"
+        "SELECT min(retry_at_ms) FROM launch WHERE retry_at_ms IS NOT NULL AND retry_at_ms > ?",
+        (seen_retry_ms,),
     ).fetchone()
     moments = [moment for moment in (first_due, first_retry) if moment is not None]
     return min(moments, default=None)
@@ -99,6 +109,32 @@ def retries_due(db: sqlite3.Connection, now_ms: int, limit: int) -> list[tuple[i
     ).fetchall()
 
 
+_RETRY = (
+    "SELECT l.retry_at_ms, l.lid, l.attempt, coalesce(s.spec, r.spec) FROM {} "
+    "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
+    "LEFT JOIN revision r ON r.sid = l.sid AND r.version = l.version "
+    "WHERE l.retry_at_ms IS NOT NULL "
+)
+
+
+def retries_with_spec(
+    db: sqlite3.Connection, now_ms: int, limit: int, after: tuple[int, int]
+) -> list[tuple[int, int, int, bytes]]:
+    """The same behind ``after`` (moment and number), each with when it fell due and its schedule."""
+    return db.execute(
+        _RETRY.format("launch l INDEXED BY launch_retry")
+        + "AND l.retry_at_ms <= ? AND (l.retry_at_ms, l.lid) > (?, ?) ORDER BY l.retry_at_ms, l.lid LIMIT ?",
+        (now_ms, *after, limit),
+    ).fetchall()
+
+
+def retries_of(db: sqlite3.Connection, lids: Sequence[int]) -> list[tuple[int, int, int, bytes]]:
+    """The same of these launches, as far as they wait for an attempt."""
+    return db.execute(
+        _RETRY.format("json_each(?) j CROSS JOIN launch l ON l.lid = j.value"), (json.dumps(lids),)
+    ).fetchall()
+
+
 def to_be_cancelled(db: sqlite3.Connection) -> list[tuple[int, str]]:
     """Open launches that somebody wants stopped."""
     return db.execute(
@@ -121,11 +157,20 @@ class OrderRow(NamedTuple):
     term: int
     replica: str
     """Who led in that term, and was to make the call."""
+    was_doubted: int = 0
+    """An attempt before may have gone out, and no person has looked at it since."""
 
 
+_DOUBTED = (
+    "l.attempt > 1 AND EXISTS (SELECT 1 FROM attempt a WHERE a.lid = l.lid "
+    f"AND substr(a.reason, 1, {len(OUTCOME_UNKNOWN)}) = '{OUTCOME_UNKNOWN}' "
+    "AND a.attempt > coalesce((SELECT max(p.attempt) FROM attempt p WHERE p.lid = l.lid "
+    f"AND substr(p.reason, 1, {len(RESOLVED)}) = '{RESOLVED}'), 0))"
+)
 _ORDER = (
     "SELECT l.lid, coalesce(s.id, r.id), l.instant_s, l.kind, l.state, l.attempt, l.started_ms, l.cancel, "
-    "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, '') FROM launch l "
+    "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, ''), "
+    f"{_DOUBTED} FROM launch l "
     "LEFT JOIN office o ON o.term = l.term "
     "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
     "LEFT JOIN revision r ON r.sid = l.sid AND r.version = l.version "
@@ -158,6 +203,17 @@ def doubted_since(db: sqlite3.Connection, since_ms: int, limit: int) -> list[Ord
         (since_ms, limit),
     )
     return [OrderRow(*row) for row in found]
+
+
+def ids_in_use(db: sqlite3.Connection, ids: Sequence[str]) -> set[str]:
+    """Those of them that a schedule has, or that one had of which something is still kept."""
+    asked = json.dumps(ids)
+    rows = db.execute(
+        "SELECT s.id FROM json_each(:ids) CROSS JOIN schedule s ON s.id = value "
+        "UNION ALL SELECT r.id FROM json_each(:ids) CROSS JOIN revision r ON r.id = value",
+        {"ids": asked},
+    )
+    return {id for (id,) in rows}
 
 
 def launched_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:

@@ -68,7 +68,9 @@ class Store:
         )
         schema.distrust(db)
         db.execute("PRAGMA query_only = ON")
-        db.execute("PRAGMA mmap_size = 268435456")
+        db.execute(
+            "PRAGMA mmap_size = 33554432"
+        )  # there are several of them, and each counts as memory of ours
         return db
 
     def transact(self, work: Callable[[sqlite3.Connection], None]) -> None:

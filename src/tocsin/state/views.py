@@ -78,9 +78,11 @@ def schedules(
     looked_at, last = 0, ""
     items: list[ScheduleView] = []
     for begin, is_exact in reached(prefix, within):
+        # With two bounds below, the index would be entered at the one and walked through up to the other.
+        bound = "s.id > ?" if cursor >= begin else "s.id >= ?"
         rows = db.execute(
-            _SCHEDULE + "WHERE s.id > ? AND s.id >= ? AND (? IS NULL OR s.enabled = ?) ORDER BY s.id",
-            (cursor, begin, enabled, enabled),
+            f"{_SCHEDULE} WHERE {bound} AND (? IS NULL OR s.enabled = ?) ORDER BY s.id",
+            (max(cursor, begin), enabled, enabled),
         )
         for row in rows:
             if row[0] != begin if is_exact else not row[0].startswith(begin):

@@ -19,8 +19,8 @@ look-up alone would not be enough, because a paused former leader may still call
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -56,6 +56,9 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     until_s: float | None = None
     """When the leader's authority ends, on this machine's boot clock (``CLOCK_BOOTTIME``). What has not reached its
     target by then must not: it is ``TOO_LATE``. None: no end."""
+    is_repeat: bool = False
+    """An earlier call may have gone out, and this one is made only because the receiver recognises a repeat. One that
+    would not any more must not be called: that is ``unknown``."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -91,8 +94,13 @@ class Output(msgspec.Struct, frozen=True):
 class Target(Protocol):
     """A place that launches go to."""
 
-    kind: ClassVar[str]
-    looks_up: ClassVar[bool]
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def looks_up(self) -> bool:
+        """Can it find an order by name?"""
+        ...
 
     def idempotent(self, spec: TargetSpec) -> bool:
         """Does the receiver deduplicate by the launch's name?"""
@@ -139,3 +147,26 @@ class BatchTarget(Protocol):
     async def launch_batch(self, orders: Sequence[Order]) -> Sequence[Outcome]:
         """One outcome an order, in order."""
         ...
+
+
+@runtime_checkable
+class ForgetfulTarget(Protocol):
+    """One whose receiver recognises a repeat only for a while."""
+
+    def remembers_s(self, spec: TargetSpec) -> float:
+        """For how long after a launch began, to be safe. Zero if that is not known."""
+        ...
+
+    async def recall(self, specs: Iterable[TargetSpec]) -> None:
+        """Find that out, in a moment at most. Never raises for what can go wrong with it."""
+        ...
+
+
+def recognises(target: Target, order: Order, now_ms: int) -> bool:
+    """Would the receiver recognise a repeat of this order at that moment? Its age is that of the whole launch, as the
+    first of several calls may have been the one that arrived."""
+    if not target.idempotent(order.target):
+        return False
+    if not isinstance(target, ForgetfulTarget):
+        return True
+    return now_ms - order.generated_at_ms < target.remembers_s(order.target) * 1000

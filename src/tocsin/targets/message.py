@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from datetime import UTC, datetime
 
-import msgspec
 from multidict import CIMultiDict
 
 from tocsin import __version__
 from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.targets.contract import Order
+from tocsin.targets.event import event_of, rfc3339
 
 _NO_BODY = ("GET", "HEAD")
 _OURS_ALONE = ("content-length", "transfer-encoding", "connection", "expect")
@@ -23,13 +22,7 @@ def body_of(spec: HttpSpec, order: Order) -> bytes | None:
         return spec.body.encode()
     if spec.method in _NO_BODY:
         return None
-    event = {
-        "id": order.name,
-        "generated_at": _rfc3339(order.generated_at_ms, "milliseconds"),
-        "schedule_id": order.schedule,
-        "payload": msgspec.Raw(order.payload),
-    }
-    return msgspec.json.encode(event)
+    return event_of(order)
 
 
 def headers_of(
@@ -40,7 +33,7 @@ def headers_of(
     if body is not None:
         headers["Content-Type"] = "application/json" if spec.body is None else "text/plain; charset=utf-8"
     headers.update({name: value for name, value in spec.headers.items() if name.lower() not in _OURS_ALONE})
-    scheduled_at = _rfc3339(order.scheduled_at_s * 1000, "seconds")
+    scheduled_at = rfc3339(order.scheduled_at_s * 1000, "seconds")
     headers.update(
         {
             "Idempotency-Key": order.name,
@@ -65,7 +58,3 @@ def _signature(name: str, body: bytes | None, key: bytes, now_s: int) -> str:
     signed with the same secret cannot pass them off as another schedule's."""
     signed = b"%d.%b.%b" % (now_s, name.encode(), body or b"")
     return f"t={now_s},v2={hmac.new(key, signed, hashlib.sha256).hexdigest()}"
-
-
-def _rfc3339(ms: int, precision: str) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=precision).replace("+00:00", "Z")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import pwd
+from fnmatch import fnmatchcase
 
 import msgspec
 from yarl import URL
@@ -16,7 +17,7 @@ from yarl import URL
 from tocsin.config import Settings
 from tocsin.errors import Forbidden
 from tocsin.model.schedule import Schedule
-from tocsin.model.target import ExecTarget, HttpTarget, TargetSpec
+from tocsin.model.target import ExecTarget, HttpTarget, KafkaTarget, NatsTarget, TargetSpec
 from tocsin.targets.fence import Denied, Fence
 from tocsin.targets.secrets import SecretRules, not_permitted
 
@@ -29,6 +30,9 @@ class Permissions(msgspec.Struct, frozen=True):
     """Whom a command may be run as. None: anybody."""
     fence: Fence = Fence()
     secrets: SecretRules = SecretRules()
+    topics: Names | None = None
+    """Of Kafka. None: there is no Kafka to send to."""
+    subjects: Names | None = None
 
     def check(self, schedule: Schedule) -> None:
         """Raise Forbidden if this schedule asks for what can never be launched here."""
@@ -42,6 +46,10 @@ class Permissions(msgspec.Struct, frozen=True):
             return self._against_command(spec)
         if isinstance(spec, HttpTarget):
             return self._against_call(spec)
+        if isinstance(spec, KafkaTarget):
+            return against_name(self.topics, "kafka", "topic", spec.topic)
+        if isinstance(spec, NatsTarget):
+            return against_name(self.subjects, "nats", "subject", spec.subject)
         return ""
 
     def _against_command(self, spec: ExecTarget) -> str:
@@ -60,6 +68,29 @@ class Permissions(msgspec.Struct, frozen=True):
         if spec.secret is not None and not self.secrets.permit(spec.secret):
             return not_permitted(spec.secret)
         return ""
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Topics or subjects that may be sent to."""
+
+    patterns: tuple[str, ...] = ()
+    """None at all: any."""
+
+    @classmethod
+    def parse(cls, text: str) -> Names:
+        return cls(tuple(part.strip() for part in text.split(",") if part.strip()))
+
+    def permit(self, name: str) -> bool:
+        return not self.patterns or any(fnmatchcase(name, pattern) for pattern in self.patterns)
+
+
+def against_name(names: Names | None, kind: str, what: str, name: str) -> str:
+    """Why it may not be sent there, naming the setting. Empty: it may."""
+    if names is None:
+        return f"there is no {kind} to send to: the setting {kind} is not given"
+    if not names.permit(name):
+        return f"{name[:250]!r} may not be sent to: the setting {kind}_{what}s does not name that {what}"
+    return ""
 
 
 def hosts_of(spec: HttpTarget) -> list[str]:
@@ -89,6 +120,8 @@ def permissions_of(settings: Settings) -> Permissions:
         users=listed_users(settings.exec_users, own=_own_user()),
         fence=Fence.parse(settings.http_allow, settings.http_deny, guarded=settings.needs_tokens()),
         secrets=SecretRules.parse(settings.secrets, default=_secrets_unless_named(settings)),
+        topics=Names.parse(settings.kafka_topics) if settings.kafka else None,
+        subjects=Names.parse(settings.nats_subjects) if settings.nats else None,
     )
 
 

@@ -156,10 +156,10 @@ def callers_are_told_that_it_was_done() -> AbstractContextManager[None]:
     sound = leader.prepared
 
     def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> Any:
-        changes, kept = sound(db, wishes, now_ms)
-        for wish in kept:
+        asked = sound(db, wishes, now_ms)
+        for wish in asked.wishes:
             settle_wish(wish.answer, 1)
-        return changes, kept
+        return asked
 
     return replaced(leader, prepared=prepared)
 

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocsin.api.description import audits
+from tocsin.api.description import audits, forecasts, limits
 from tocsin.api.query import ID_PATTERN, PREFIX_PATTERN
 from tocsin.model.ids import ID_LENGTH_MAX
 from tocsin.model.launch import LaunchState
 from tocsin.model.schedule import DESCRIPTION_LENGTH_MAX, LABELS_MAX, PAYLOAD_BYTES_MAX, RETRY_LIMIT_MAX
-from tocsin.model.target import ARGV_MAX, ENV_MAX, HEADERS_MAX, SUCCESS_MAX
+from tocsin.model.target import ARGV_MAX, ENV_MAX, HEADERS_MAX, SUBJECT_MAX, SUCCESS_MAX
 
 Words = dict[str, Any]
 
 _NAME_PATTERN = ID_PATTERN.removesuffix("$") + r"-(0|[1-9][0-9]{0,11})(-manual)?$"
 _NO_NUL = r"^[^\x00]*$"
+_HEADERS = {
+    "maxProperties": HEADERS_MAX,
+    "propertyNames": {"pattern": r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
+    "additionalProperties": {"type": "string", "pattern": r"^[^\x00-\x08\x0a-\x1f\x7f]*$"},
+}
 _STATES = [state.name.lower() for state in LaunchState]
 
 ID: Words = {
@@ -121,12 +126,18 @@ FIELDS: dict[str, dict[str, Words]] = {
         "next": {"description": "The next instant. None: it is paused, or there are no more."},
         "updated_at": {"description": "Since when this version is in force."},
         "note": {"description": "What was said when it was paused."},
+        "warnings": {
+            "description": "Only in the answer to a write, if there is something to say: a second that becomes "
+            "too full (`herd_limit`)."
+        },
     },
     "LaunchView": _LAUNCH,
     "LaunchDetail": {**_LAUNCH, "attempts": {"description": "The attempts before the last one."}},
     "SchedulePage": {"cursor": {"description": "Asks for the next page. Empty: there is none."}},
     "LaunchPage": {"cursor": {"description": "Asks for the next page. Empty: there is none."}},
     **audits.FIELDS,
+    **forecasts.FIELDS,
+    **limits.FIELDS,
     "PauseBody": {"note": {"description": "Why.", "maxLength": 2000}},
     "CancelBody": {"reason": {"description": "Why.", "maxLength": 2000}},
     "Retry": {
@@ -164,11 +175,7 @@ FIELDS: dict[str, dict[str, Words]] = {
             "examples": ["http://127.0.0.1:9000/payroll"],
         },
         "method": {"enum": ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]},
-        "headers": {
-            "maxProperties": HEADERS_MAX,
-            "propertyNames": {"pattern": r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
-            "additionalProperties": {"type": "string", "pattern": r"^[^\x00-\x08\x0a-\x1f\x7f]*$"},
-        },
+        "headers": _HEADERS,
         "success": {
             "items": {"type": "string", "pattern": "^([1-5]xx|[1-5][0-9][0-9])$"},
             "maxItems": SUCCESS_MAX,
@@ -181,6 +188,22 @@ FIELDS: dict[str, dict[str, Words]] = {
         "timeout": _duration("How long the receiver may take, up to an hour."),
         "idempotent": {
             "description": "The receiver deduplicates by `Idempotency-Key`: it may be called again."
+        },
+    },
+    "KafkaTarget": {
+        "topic": {"pattern": r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$", "examples": ["reminders"]},
+        "key": {"description": "Of the message; by default the schedule's id."},
+        "headers": _HEADERS,
+    },
+    "NatsTarget": {
+        "subject": {
+            "maxLength": SUBJECT_MAX,
+            "pattern": r"^(?!\$)[^\s.*>\x00-\x1f\x7f]+(\.[^\s.*>\x00-\x1f\x7f]+)*$",
+            "examples": ["reminders.due"],
+        },
+        "headers": {
+            **_HEADERS,
+            "propertyNames": {"pattern": r"^(?![Nn][Aa][Tt][Ss]-)[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
         },
     },
     "PreviewRequest": {"from": _when("Where to begin; by default now.")},

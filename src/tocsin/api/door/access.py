@@ -59,6 +59,8 @@ NEEDS = {
     "events": READ,
     "history": READ,
     "audit": READ,
+    "forecast": READ,
+    "limits": READ,
     "status": READ,
     "metrics": READ,
     "whoAmI": READ,
@@ -154,7 +156,7 @@ def provide_caller(request: Request[Any, Any, Any]) -> Caller:
     return caller
 
 
-def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Called by the framework before each handler: does the caller have the right, and does it reach that far?"""
     if connection.scope["path"] in PUBLIC:
         return

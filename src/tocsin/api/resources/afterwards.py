@@ -11,6 +11,7 @@ from litestar.params import FromPath, QueryParameter
 from tocsin.api import bodies
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
+from tocsin.api.herds import with_warnings
 from tocsin.api.query import Cursor, Limit, cursor_of, position_of
 from tocsin.api.service import Given, moment_of, seconds_of
 from tocsin.decide.backfill import Past
@@ -104,8 +105,9 @@ async def restore_schedule(
         have = ", ".join(str(old.version) for old in kept[:20])
         raise NotFound(f"version {wanted} of {id!r} is not kept", hint=f"there are {have}")
     expect = 0 if kept[0].until is not None else kept[0].version
-    await service.propose(caller, PutSchedule(check(found.schedule), expect=expect, restored=found.version))
-    view = await service.replica.read(views.schedule, id)
+    command = PutSchedule(check(found.schedule), expect=expect, restored=found.version)
+    put = await service.propose(caller, command)
+    view = with_warnings(await service.replica.read(views.schedule, id), put)
     return Response(view, headers={"ETag": f'"{view.version}"'})
 
 

@@ -6,11 +6,13 @@ import sqlite3
 from typing import Annotated, Any
 from urllib.parse import unquote
 
+import msgspec
 from litestar import get
 from litestar.params import FromPath, QueryParameter
 
 from tocsin.api import query
 from tocsin.api.description.about import about
+from tocsin.api.resources.limits import waits_for
 from tocsin.api.service import Given, moment_of, seconds_of
 from tocsin.decide import why
 from tocsin.decide.timeline import plan
@@ -63,7 +65,12 @@ async def why_launched(
     launch."""
     now_ms = service.now_ms()
     instant_s = None if at is None else seconds_of(moment_of(at, "at"))
-    return await service.replica.read(_why, unquote(id), instant_s, now_ms, service.history_age_ms)
+    view: WhyView
+    view, spec = await service.replica.read(_why, unquote(id), instant_s, now_ms, service.history_age_ms)
+    limit = waits_for(service, spec) if spec is not None else ""
+    if limit:
+        view = msgspec.structs.replace(view, answer=f"{view.answer} It waits: the limit {limit} is reached.")
+    return view
 
 
 HANDLERS = (upcoming, why_launched)
@@ -87,7 +94,10 @@ def _upcoming(db: sqlite3.Connection, id: str, after_s: int, count: int) -> Upco
     )
 
 
-def _why(db: sqlite3.Connection, id: str, instant_s: int | None, now_ms: int, history_age_ms: int) -> WhyView:
+def _why(
+    db: sqlite3.Connection, id: str, instant_s: int | None, now_ms: int, history_age_ms: int
+) -> tuple[WhyView, bytes | None]:
+    """And its schedule, if something of that instant is due and has not been started."""
     if instant_s is None:
         instant_s = _last_instant(views.schedule(db, id), now_ms // 1000)
     gathered = facts.gather(db, id, instant_s)
@@ -100,7 +110,8 @@ def _why(db: sqlite3.Connection, id: str, instant_s: int | None, now_ms: int, hi
     told: Any = (id, instant_s, now_ms, *known, history_age_ms)
     answer = why.explain(why.Facts(*told))
     at = moment_of(str(instant_s), "at")
-    return WhyView(schedule=id, at=at, answer=answer, launches=gathered.launches)
+    view = WhyView(schedule=id, at=at, answer=answer, launches=gathered.launches)
+    return view, facts.overdue_spec(db, id, instant_s, now_ms)
 
 
 def _last_instant(view: ScheduleView, now_s: int) -> int:

@@ -204,6 +204,11 @@ def _lags(service: Service, found: Health) -> str:
     silence = service.replica.parts.silence
     if found.lag_ms <= OVERDUE_MS or silence.due is not None:
         return ""
+    if limit := silence.limit or service.replica.parts.limits.most_waited_for():
+        return (
+            f"The earliest occurrence is overdue by {_length(found.lag_ms)}, and launches wait because the limit "
+            f"{limit} is reached: 'tocsin limits' shows how many."
+        )
     if silence.waits_for:
         return (
             f"The earliest occurrence is overdue by {_length(found.lag_ms)}, because so many calls of its kind wait "

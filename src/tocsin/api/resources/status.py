@@ -119,6 +119,8 @@ def _measure(service: Service, found: health.Health) -> None:
     known.stalled.set(counts.stalled)
     silent = replica.parts.silence.due
     known.audit.silent_seconds.set(0 if silent is None else max(0, found.now_ms - silent.at_ms) / 1000)
+    for limit in replica.parts.limits.views():
+        known.limited.labels(limit.limit).set(limit.waiting if replica.is_leader else 0)
     known.lag_seconds.set(found.lag_ms / 1000)
     known.last_day_launches.labels("failed").set(counts.failed)
     known.last_day_launches.labels("in_doubt").set(counts.in_doubt)

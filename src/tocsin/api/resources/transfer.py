@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, get, post
@@ -20,10 +20,13 @@ from litestar.response import Stream
 from litestar.response.streaming import ASGIStreamingResponse
 from litestar.types import Receive, Send
 
-from tocsin.api import bodies
 from tocsin.api.conditions import newest
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
+from tocsin.api.herds import Admission
+from tocsin.api.importing.blocks import Unreadable, blocks
+from tocsin.api.importing.reader import Reader
+from tocsin.api.importing.reading import Read, Rules
 from tocsin.api.problems import of_error
 from tocsin.api.query import (
     Enabled,
@@ -36,19 +39,15 @@ from tocsin.api.query import (
     truth_of,
 )
 from tocsin.api.service import Given, Service
-from tocsin.errors import AlreadyExists, InvalidInput, TocsinError
-from tocsin.model.command import PutSchedule
-from tocsin.model.ids import ID_LENGTH_MAX
+from tocsin.errors import AlreadyExists, TocsinError
+from tocsin.model.command import PutSchedules
 from tocsin.model.lines import MEDIA_TYPE, ImportLine, Progress, Summary
-from tocsin.model.schedule import SCHEDULE_BYTES_MAX, Schedule, is_same
+from tocsin.model.schedule import Schedule, is_same
 from tocsin.model.target import KINDS
 from tocsin.model.token import Caller
 from tocsin.state import views
+from tocsin.state.apply.schedules import Put
 
-LINE_BYTES_MAX = 4 * SCHEDULE_BYTES_MAX
-LINES_AT_ONCE = 500
-LINES_A_TURN = 4_000
-BYTES_AT_ONCE = 512 * 1024
 PAGE = 1000
 _PROGRESS_EVERY_S = 1.0
 _encode = msgspec.json.Encoder().encode_lines
@@ -157,29 +156,6 @@ class _BothWays(ASGIStreamingResponse):
         await self._stream(send)
 
 
-class _Unreadable(Exception):  # why: it never leaves this file
-    """A line of which the end is not known: what follows cannot be read either."""
-
-    def __init__(self, line: int, size: int) -> None:
-        super().__init__(line)
-        self.line = line
-        self.error = InvalidInput(
-            "the line is too long, so nothing behind it was read",
-            field="line",
-            value=size,
-            allowed=f"up to {LINE_BYTES_MAX} bytes",
-        )
-
-
-class _Named(msgspec.Struct):
-    id: str
-
-
-class _Line(NamedTuple):
-    number: int
-    text: bytes
-
-
 class _Import:
     """One import on its way."""
 
@@ -193,97 +169,132 @@ class _Import:
         self._skip_past = skip_past
         self._counts: Counter[str] = Counter()
         self._read = 0
+        self._crowded = 0
+        self._crowd = ""
+        """So many were written although a second is too full for them, and what is to be said of the first."""
 
     async def carry_out(self, request: Request[Any, Any, Any]) -> AsyncIterator[bytes]:
         clock = self._service.replica.clock
         told_s = clock.elapsed_s()
         try:
-            async for portion in _portions(request):
-                refused = await self._portion(portion)
-                self._read = portion[-1].number
+            async for refused in self._written(request):
                 if refused:
                     yield _encode(refused)
                 if clock.elapsed_s() - told_s > _PROGRESS_EVERY_S:
                     told_s = clock.elapsed_s()
                     yield _encode([Progress(progress=self._read, counts=dict(self._counts))])
-        except _Unreadable as wrong:
+        except (Unreadable, TocsinError) as wrong:
             # The answer has begun, so its status says nothing any more: the last lines do.
-            yield _encode([ImportLine(line=wrong.line, error=of_error(wrong.error))])
+            line, error = (
+                (wrong.line, wrong.error) if isinstance(wrong, Unreadable) else (self._read + 1, wrong)
+            )
+            yield _encode([ImportLine(line=line, error=of_error(error))])
             yield _encode([Summary(done=False, counts=dict(self._counts))])
             return
         except InternalServerException:
             return  # the caller has hung up: there is nobody to tell
-        yield _encode([Summary(done=True, counts=dict(self._counts))])
+        yield _encode([Summary(done=True, counts=dict(self._counts), warnings=self._warnings())])
 
-    async def _portion(self, lines: list[_Line]) -> list[ImportLine]:
-        """Check them on a thread: thousands of lines must not make a launch late. Then write them together."""
-        read = await asyncio.to_thread(_read_all, lines)
-        results = await asyncio.gather(*(self._write(found) for found in read))
-        refused = []
-        for line, found, result in zip(lines, read, results, strict=True):
-            if isinstance(result, TocsinError):
-                id = found.id if isinstance(found, Schedule) else _id_of(line.text)
-                refused.append(ImportLine(line=line.number, id=id, error=of_error(result)))
-            self._counts["refused" if isinstance(result, TocsinError) else result] += 1
+    def _warnings(self) -> list[str] | msgspec.UnsetType:
+        if not self._crowded:
+            return msgspec.UNSET
+        return [f"{self._crowded} schedules make a second fuller than it may be; the first: {self._crowd}"]
+
+    async def _written(self, request: Request[Any, Any, Any]) -> AsyncIterator[list[ImportLine]]:
+        """What was refused, block by block. While one is written the next is read."""
+        ahead: asyncio.Queue[list[Read] | None] = asyncio.Queue(1)
+        reading = asyncio.create_task(self._read_all(request, ahead))
+        try:
+            while (read := await ahead.get()) is not None:
+                yield await self._write_all(read)
+            await reading
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _read_all(
+        self, request: Request[Any, Any, Any], ahead: asyncio.Queue[list[Read] | None]
+    ) -> None:
+        try:
+            async with Reader(Rules(self._caller, self._service.permissions)) as reader:
+                async for block in blocks(request.stream()):
+                    if not block.text.isspace():
+                        await ahead.put(await reader.read(block, self._service.now_ms() // 1000))
+        except (Unreadable, TocsinError, InternalServerException):
+            await ahead.put(None)
+            raise
+        await ahead.put(None)
+
+    async def _write_all(self, read: list[Read]) -> list[ImportLine]:
+        refused: list[ImportLine] = []
+        for some in read:
+            refused += some.refused
+            self._count("refused", len(some.refused))
+            if some.lines:
+                refused += await self._write(some)
+                self._read = some.lines[-1]
         return refused
 
-    async def _write(self, found: Schedule | TocsinError) -> str | TocsinError:
-        if isinstance(found, TocsinError):
-            return found
-        try:
-            if self._only_check:
-                self._service.check(self._caller, found)
-                return "good"
-            expect = 0 if self._mode == "create" else None
-            command = PutSchedule(found, expect=expect, skip_past=self._skip_past)
-            put = await self._service.propose(self._caller, command)
-        except AlreadyExists as taken:
-            present = await self._service.replica.read(newest, found.id)
-            is_known = present is not None and is_same(views.definition(present), found)
-            return "unchanged" if is_known else taken
-        except TocsinError as refused:
+    async def _write(self, some: Read) -> list[ImportLine]:
+        """Returns what was refused after all."""
+        herds = self._service.herds
+        room = await herds.admit(some.new)
+        some, refused = self._let_in(some, room)
+        if self._only_check:
+            herds.give_back(room, range(len(room.added)))
+            self._count("good", len(some.new))
             return refused
-        return str(put.act)
-
-
-def _read_all(lines: list[_Line]) -> list[Schedule | TocsinError]:
-    found: list[Schedule | TocsinError] = []
-    for line in lines:
+        expect = 0 if self._mode == "create" else None
+        command = PutSchedules(some.new, expect=expect, skip_past=self._skip_past)
+        others: dict[int, Put | TocsinError]
         try:
-            found.append(bodies.schedule_of(line.text))
+            others = await self._service.propose(self._caller, command)
         except TocsinError as wrong:
-            found.append(wrong)
-    return found
+            others = dict.fromkeys(range(len(some.new)), wrong)
+        herds.give_back(room, _unwritten(others))
+        self._count("created", len(some.new) - len(others))
+        for place, found in others.items():
+            became = await self._became(some, place, found)
+            if isinstance(became, TocsinError):
+                id = some.new.ids[place]
+                refused.append(ImportLine(line=some.lines[place], id=id, error=of_error(became)))
+            self._count("refused" if isinstance(became, TocsinError) else became, 1)
+        return refused
+
+    def _count(self, what: str, number: int) -> None:
+        if number:
+            self._counts[what] += number
+
+    def _let_in(self, some: Read, room: Admission) -> tuple[Read, list[ImportLine]]:
+        """Without those for which a second is too full, if that is a reason to refuse them."""
+        if not room.full:
+            return some, []
+        if not self._service.herds.refuses:
+            self._crowded += len(room.full)
+            self._crowd = self._crowd or str(next(iter(room.full.values())))
+            return some, []
+        refused = [
+            ImportLine(line=some.lines[place], id=some.new.ids[place], error=of_error(full))
+            for place, full in room.full.items()
+        ]
+        self._counts["refused"] += len(refused)
+        room.drop(room.full)
+        lines = [line for place, line in enumerate(some.lines) if place not in room.full]
+        return Read(some.new.without(room.full), lines, []), refused
+
+    async def _became(self, some: Read, place: int, found: Put | TocsinError) -> str | TocsinError:
+        """The same import may be sent again: what is there already is no mistake."""
+        if isinstance(found, Put):
+            return found.act
+        if not isinstance(found, AlreadyExists):
+            return found
+        present = await self._service.replica.read(newest, some.new.ids[place])
+        wanted = views.decode_spec(some.new.specs[place])
+        is_known = present is not None and is_same(views.definition(present), wanted)
+        return "unchanged" if is_known else found
 
 
-def _id_of(text: bytes) -> str | None:
-    """The id that a line seems to have, for whoever looks for the mistake."""
-    try:
-        return msgspec.json.decode(text, type=_Named).id[:ID_LENGTH_MAX]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-async def _portions(request: Request[Any, Any, Any]) -> AsyncIterator[list[_Line]]:
-    """Lines in portions, blank ones left out. A line that is too long cannot be passed over: its end is not known."""
-    portion: list[_Line] = []
-    size = number = 0
-    rest = b""
-    async for chunk in request.stream():
-        *whole, rest = (rest + chunk).split(b"\n")
-        for text in whole:
-            number += 1
-            if number % LINES_A_TURN == 0:
-                await asyncio.sleep(0)  # a million blank lines are work too
-            if text.strip():
-                portion.append(_Line(number, text))
-                size += len(text)
-            if len(portion) >= LINES_AT_ONCE or size >= BYTES_AT_ONCE:
-                yield portion
-                portion, size = [], 0
-        if len(rest) > LINE_BYTES_MAX:
-            raise _Unreadable(number + 1, len(rest))
-    if rest.strip():
-        portion.append(_Line(number + 1, rest))
-    if portion:
-        yield portion
+def _unwritten(others: dict[int, Put | TocsinError]) -> list[int]:
+    return [
+        place for place, found in others.items() if not isinstance(found, Put) or found.act == "unchanged"
+    ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tocsin.cli.command import Id, Json, Url, ask, pairs, print_json, say
+from tocsin.cli.warned import warn
 from tocsin.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def add(
     paused: Annotated[bool, typer.Option("--paused", help="Do not launch it yet.")] = False,
     shell: Annotated[str | None, _target("--shell", "A line for /bin/sh.")] = None,
     http: Annotated[str | None, _target("--http", "A URL to POST to.", "URL")] = None,
+    kafka: Annotated[str | None, _target("--kafka", "A topic to send an event to.", "TOPIC")] = None,
+    nats: Annotated[str | None, _target("--nats", "A subject to send an event to.", "SUBJECT")] = None,
     null: Annotated[bool, _target("--null", "Launch nothing: a rehearsal.")] = False,
     payload: Annotated[str | None, _target("--payload", "Goes with it.", "JSON")] = None,
     env: Annotated[list[str] | None, _target("--env", "Variable of a command; several.", "K=V")] = None,
@@ -41,7 +44,8 @@ def add(
     memory_mb: Annotated[int | None, _target("--memory-mb", "Memory of a command at most.")] = None,
     cpu_seconds: Annotated[int | None, _target("--cpu-seconds", "CPU time of a command at most.")] = None,
     method: Annotated[str | None, _target("--method", "Of an HTTP call, instead of POST.")] = None,
-    header: Annotated[list[str] | None, _target("--header", "Of an HTTP call; several.", "K:V")] = None,
+    header: Annotated[list[str] | None, _target("--header", "Of a call or an event; several.", "K:V")] = None,
+    key: Annotated[str | None, _target("--key", "Of an event on a topic, instead of the ID.")] = None,
     secret: Annotated[str | None, _target("--secret", "Signs an HTTP call.", "env:NAME|file:PATH")] = None,
     idempotent: Annotated[bool, _target("--idempotent", "The receiver heeds Idempotency-Key.")] = False,
     on_doubt: Annotated[str | None, _policy("--on-doubt", "skip or relaunch.")] = None,
@@ -77,15 +81,22 @@ def add(
     }
     of_http = {
         "method": method,
-        "headers": _headers(header) or None,
         "secret": secret,
         "idempotent": idempotent or None,
     }
+    of_kafka = {"key": key}
+    of_message = {"headers": _headers(header) or None}
     fields = _given(
         id=id,
         cron=cron,
         timezone=tz,
-        target=_whole_target(_kind(argv, shell, http, null), _given(**of_exec), _given(**of_http)),
+        target=_whole_target(
+            _kind(argv, shell, http, kafka, nats, null),
+            _given(**of_exec),
+            _given(**of_http),
+            _given(**of_kafka),
+            _given(**of_message),
+        ),
         payload=_payload(payload),
         on_doubt=on_doubt,
         missed=missed,
@@ -119,6 +130,7 @@ def _send(fields: dict[str, Any], url: str | None, as_json: bool) -> None:
         f"next: {moment(view.next, view.timezone)}, {away(view.next)}" if view.next else "no next occurrence"
     )
     print(f"{view.id} {told}; {when}")
+    warn(view)
     if is_new:
         _warn_of_the_past(schedule)
 
@@ -139,11 +151,20 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _kind(argv: list[str] | None, shell: str | None, http: str | None, null: bool) -> dict[str, Any]:
+def _kind(
+    argv: list[str] | None,
+    shell: str | None,
+    http: str | None,
+    kafka: str | None,
+    nats: str | None,
+    null: bool,
+) -> dict[str, Any]:
     kinds: list[dict[str, Any]] = [
         {"kind": "exec", "argv": argv} if argv else {},
         {"kind": "exec", "shell": shell} if shell is not None else {},
         {"kind": "http", "url": http} if http is not None else {},
+        {"kind": "kafka", "topic": kafka} if kafka is not None else {},
+        {"kind": "nats", "subject": nats} if nats is not None else {},
         {"kind": "null"} if null else {},
     ]
     given = [kind for kind in kinds if kind]
@@ -152,26 +173,40 @@ def _kind(argv: list[str] | None, shell: str | None, http: str | None, null: boo
             "there is nothing to launch" if not given else "there are several things to launch",
             field="target",
             value="",
-            allowed="one of --shell LINE, --http URL, --null, or -- COMMAND...",
+            allowed="one of --shell LINE, --http URL, --kafka TOPIC, --nats SUBJECT, --null, or -- COMMAND...",
             hint="for example: tocsin add hello '* * * * *' --shell 'echo hello'",
         )
     return given[0]
 
 
-def _whole_target(target: dict[str, Any], of_exec: dict[str, Any], of_http: dict[str, Any]) -> dict[str, Any]:
+def _whole_target(
+    target: dict[str, Any],
+    of_exec: dict[str, Any],
+    of_http: dict[str, Any],
+    of_kafka: dict[str, Any],
+    of_message: dict[str, Any],
+) -> dict[str, Any]:
     kind = target["kind"]
-    for owner, what, fields in (("exec", "a command", of_exec), ("http", "an HTTP call", of_http)):
-        if fields and kind != owner:
+    for owners, what, fields, beside in (
+        (("exec",), "a command", of_exec, "--shell LINE or -- COMMAND..."),
+        (("http",), "an HTTP call", of_http, "--http URL"),
+        (("kafka",), "an event on a topic", of_kafka, "--kafka TOPIC"),
+        (
+            ("http", "kafka", "nats"),
+            "an HTTP call or an event",
+            of_message,
+            "--http URL, --kafka TOPIC or --nats SUBJECT",
+        ),
+    ):
+        if fields and kind not in owners:
             field = next(iter(fields))
             raise InvalidInput(
                 f"it belongs to {what}, and the target is of kind {kind!r}",
                 field=_OPTIONS.get(field, f"--{field}"),
                 value="",
-                allowed="--shell LINE or -- COMMAND... beside it"
-                if owner == "exec"
-                else "--http URL beside it",
+                allowed=f"{beside} beside it",
             )
-    return {**target, **of_exec, **of_http}
+    return {**target, **of_exec, **of_http, **of_kafka, **of_message}
 
 
 _OPTIONS = {"limits": "--memory-mb, --cpu-seconds", "headers": "--header"}

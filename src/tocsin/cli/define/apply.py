@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tocsin.cli.command import print_json, report
 from tocsin.cli.several import told
+from tocsin.cli.warned import warn
 from tocsin.errors import NotFound, TocsinError
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ async def apply_one(client: Client, document: Document) -> Applied:
     present = await present_one(client, document.schedule.id)
     if present is None:
         created = await client.put(document.schedule, expect=0)
+        warn(created)
         return Applied(created.id, "created", created.version, created.enabled)
     schedule, remark = intended(document, present)
     # The version of the read goes along: nobody's edit in between is overwritten unseen.
     view = await client.put(schedule, expect=present.version)
+    warn(view)
     result = "unchanged" if view.version == present.version else "updated"
     return Applied(view.id, result, view.version, view.enabled, remark)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tocsin.cli.command import Id, Json, Url, ask, pairs, print_json
+from tocsin.cli.warned import warn
 from tocsin.errors import InvalidInput, VersionConflict
 
 if TYPE_CHECKING:
@@ -164,3 +165,4 @@ def _tell(before: ScheduleView, after: ScheduleView) -> None:
     following = f"next: {moment(after.next, after.timezone)}, {away(after.next)}"
     told = following if after.next else "no next occurrence"
     print(f"{after.id} is at version {after.version}; {told if after.enabled else 'it is paused'}")
+    warn(after)

@@ -108,7 +108,7 @@ async def _why_not_yet(client: Client, view: ScheduleView) -> _Answer:
 
 
 def _last_occurrence(view: ScheduleView) -> list[datetime]:
-    """The last instant up to now that the schedule was there for, if there is one."""
+    """The last instant up to now that the schedule was there for, or that waits, if there is one."""
     import math
     from datetime import UTC, datetime
 
@@ -118,7 +118,9 @@ def _last_occurrence(view: ScheduleView) -> list[datetime]:
     end = min(filter(None, (datetime.now(UTC), view.end)))
     expression = Expression.parse(view.resolved, timezone=view.timezone)
     found = expression.last_unix(math.ceil(begin.timestamp()) - 1, math.floor(end.timestamp()))
-    return [] if found is None else [datetime.fromtimestamp(found, UTC)]
+    if found is None:
+        return [view.next] if view.next is not None and view.next <= end else []
+    return [datetime.fromtimestamp(found, UTC)]
 
 
 def _written(instant: datetime) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 import typer
 
 from tocsin.cli.command import REFUSED, Json, Url, ask, print_json, say
+from tocsin.cli.warned import warn
 from tocsin.errors import AlreadyExists, InvalidInput, Unreachable
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def import_schedules(
         print_json(found)
     else:
         print(_summed_up(found, check))
+        warn(found)
     if not found.done or found.counts.get("refused"):
         raise typer.Exit(REFUSED)
 

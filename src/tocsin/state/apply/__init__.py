@@ -14,7 +14,7 @@ from typing import Any
 from tocsin.errors import Gap, UnknownChange
 from tocsin.model import change as c
 from tocsin.model.entry import Entry
-from tocsin.state.apply import backfill, history, launches, occurrences, office, schedules, tokens
+from tocsin.state.apply import backfill, history, imports, launches, occurrences, office, schedules, tokens
 from tocsin.state.apply.context import Context
 from tocsin.state.digest import running_digest
 from tocsin.state.store import Store, save_meta
@@ -42,6 +42,7 @@ _HANDLERS: dict[type, _Handler] = {
     c.HandOversWithdrawn: launches.hand_overs_withdrawn,
     c.HistoryForgotten: history.forgotten,
     c.SchedulePut: schedules.put,
+    c.SchedulesCreated: imports.created,
     c.ScheduleDeleted: schedules.deleted,
     c.ScheduleSwitched: schedules.switched,
     c.LaunchRequested: launches.requested,

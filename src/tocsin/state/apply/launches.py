@@ -11,7 +11,7 @@ from itertools import repeat
 from tocsin.errors import AlreadyExists, NotFound, Refused
 from tocsin.model import change as c
 from tocsin.model.ids import launch_name
-from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
+from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchKind, LaunchState
 from tocsin.model.rule import Overlap, decode_rule
 from tocsin.state.apply.context import Context
 
@@ -207,7 +207,7 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
             "another launch of this schedule is open and its overlap policy is 'forbid'",
             hint="wait for it, or cancel it",
         )
-    _keep_attempt(context, lid, attempt, ended_ms, exit_code, f"in doubt: {reason or 'no answer'}")
+    _keep_attempt(context, lid, attempt, ended_ms, exit_code, f"{RESOLVED}{reason or 'no answer'}")
     if change.state is None:
         db.execute(
             f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, term = ?, attempt_ms = ?, "

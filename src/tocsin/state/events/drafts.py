@@ -42,6 +42,8 @@ class Draft(NamedTuple):
     replica: str = ""
     state: str | None = None
     """Where the kind of event does not tell it."""
+    schedule: str = ""
+    actor: str = ""
     side: int = 0
     """Of a command: 0 is the act itself, the others are the side effects that it may have had."""
 
@@ -185,6 +187,11 @@ def _schedule_act(change: object, _: Entry) -> Iterator[Draft]:
     yield Draft("schedule.")
 
 
+def _schedules_created(change: c.SchedulesCreated, _: Entry) -> Iterator[Draft]:
+    for id in change.new.ids:
+        yield Draft("schedule.created", schedule=id, actor=change.actor)
+
+
 def _launch_requested(change: c.LaunchRequested, _: Entry) -> Iterator[Draft]:
     for side in range(1, SIDE_REPLACED + 1):
         yield Draft("launch.cancelled", side=side)
@@ -237,6 +244,7 @@ _MAKERS: dict[type, _Maker] = {
     c.AttemptsFailed: _attempts_failed,
     c.HandOversWithdrawn: _withdrawn,
     c.SchedulePut: _schedule_act,
+    c.SchedulesCreated: _schedules_created,
     c.ScheduleDeleted: _schedule_act,
     c.ScheduleSwitched: _schedule_act,
     c.LaunchRequested: _launch_requested,

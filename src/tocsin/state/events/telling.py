@@ -21,6 +21,8 @@ def event_of(entry: Opened, draft: Draft, known: Known) -> Event | None:
     act = entry.acts.get(draft.place)
     if act is not None:
         return _of_command(entry, draft, act, known)
+    if draft.schedule:
+        return _made(entry, draft, schedule=draft.schedule, version=1, actor=draft.actor)
     if draft.lid is not None:
         launch = known.launches.get(draft.lid)
         return None if launch is None else _of_launch(entry, draft, launch)

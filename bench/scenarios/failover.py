@@ -1,6 +1,6 @@
 """Fail-over time: from ``kill -9`` of the leader to the next launch, as a receiver sees it, on three real replicas.
 
-``python -m bench.failover --trials 20 --write docs/failover.md``
+``python -m bench.scenarios.failover --trials 20 --write docs/failover.md``
 
 Twenty schedules of every second, each launch moved by its jitter to anywhere within its second, make about twenty
 calls a second to a receiver in a process of its own. A trial waits until all is well, kills, and takes the time until
@@ -23,11 +23,13 @@ from tests.cluster.places import on_loopback
 from tests.cluster.probe import PER_SECOND, Probe
 from tests.cluster.waiting import boot_s
 
+from bench.context import Context
+
 FAULTS: dict[str, Callable[[Replica], None]] = {
     "`kill -9` of the leader's Tocsin": Replica.kill,
     "`kill -9` of the leader's Tocsin and its etcd": Replica.crash,
 }
-COMMAND = "python -m bench.failover --trials {trials} --write docs/failover.md"
+COMMAND = "python -m bench.scenarios.failover --trials {trials} --write docs/failover.md"
 
 
 def measure(trials: int) -> dict[str, list[float]]:
@@ -92,11 +94,15 @@ def _etcd_version() -> str:
     return "etcd " + told.splitlines()[0].rpartition(" ")[2]
 
 
-def report(trials: int) -> dict[str, list[float]]:
-    print(f"\nfail-over: three replicas, {trials} trials of each fault")
-    results = measure(trials)
-    print(table(results))
-    return results
+def run(context: Context) -> None:
+    trials = context.asked.trials
+    context.report.say(f"fail-over: three replicas, {trials} trials of each fault")
+    for name, times_s in measure(trials).items():
+        median = statistics.median(times_s)
+        context.report.add(
+            "fail-over", name, median, "s", size=trials, less_is_better=True, more={"s": times_s}
+        )
+        context.report.goal(f"fail-over after {name}, median", median, 3, "s", less=True)
 
 
 if __name__ == "__main__":
@@ -104,6 +110,7 @@ if __name__ == "__main__":
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--write", type=Path, help="write the page with the table to this file")
     asked = parser.parse_args()
-    found = report(asked.trials)
+    found = measure(asked.trials)
+    print(table(found))
     if asked.write:
         asked.write.write_text(document(found, asked.trials))

@@ -1,51 +1,61 @@
 """How fast is ``tocsin.cron`` beside cronsim, croniter and APScheduler 3?
 
-    python bench/cron_speed.py [--quick]
-
 Two measures, each per expression and zone, in nanoseconds:
 
 - *successive next*: ask an expression that was parsed once for one occurrence after another;
 - *parse + one next*: parse the text and ask for one occurrence. Tocsin remembers fields it has read, as it
   does in service; ``cold`` is the same with every memory but the zone's table emptied before each parse.
 
-Contenders take turns in rounds and the best round of each counts, so that noise hits all alike. Exit status 1
-if Tocsin's geometric mean over cronsim's is below 5 (successive) or 2 (parse + one next).
+Contenders take turns in rounds and the best round of each counts, so that noise hits all alike.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
 from croniter import croniter
 from cronsim import CronSim
 
+from bench.context import Context
 from tocsin.cron import Expression, fields, reading
 
 EXPRESSIONS = ("*/5 * * * *", "0 0 * * *", "0 9 * * MON-FRI", "0 0 29 2 *")
 ZONES = ("UTC", "America/New_York")
 CONTENDERS = ("tocsin", "cronsim", "croniter", "apscheduler")
-SUCCESSIVE_MIN, PARSE_MIN = 5.0, 2.0
 _START = datetime(2024, 1, 1, 0, 0, 30, tzinfo=UTC)
 
 Contender = Callable[[int], None]
 Table = dict[str, dict[str, float]]
 
 
-def run(quick: bool = False) -> dict[str, object]:
-    """Nanoseconds per operation, ratios to Tocsin, and the geometric means that the exit status is about."""
-    rounds, repeats = (3, 40) if quick else (15, 120)
-    result: dict[str, object] = {}
+ROUNDS, REPEATS = 15, 120
+
+
+def run(context: Context) -> None:
+    found = measured()
+    for measure, title in (("successive", "successive next"), ("parse", "parse + one next")):
+        _print_table(title, found[measure], found[f"{measure}_mean"])
+    print(flush=True)
+    context.report.further["cron"] = found
+    goal = context.report.goal
+    goal("successive instants beside cronsim", found["successive_mean"]["cronsim"], 5, "times")
+    goal("parse and one instant beside cronsim", found["parse_mean"]["cronsim"], 2, "times")
+
+
+def measured() -> dict[str, Any]:
+    """Nanoseconds per operation, and the geometric means of the ratios to Tocsin."""
+    result: dict[str, Any] = {}
     for measure, contenders in (("successive", _successive), ("parse", _parse)):
         table: Table = {}
         for zone in ZONES:
             for text in EXPRESSIONS:
-                table[f"{text} {zone}"] = _best_rounds(contenders(text, zone), rounds, repeats)
+                table[f"{text} {zone}"] = _best_rounds(contenders(text, zone), ROUNDS, REPEATS)
         result[measure] = table
         result[f"{measure}_mean"] = _means(table)
     return result
@@ -149,20 +159,3 @@ def _print_table(title: str, table: Table, means: dict[str, float]) -> None:
         cells = (f"{row[name]:,.0f} ({row[name] / row['tocsin']:.1f}x)" for name in names)
         print(f"{label:34}" + "".join(f"{cell:>18}" for cell in cells))
     print(f"{'geometric mean':34}{'':18}" + "".join(f"{means[name]:>17.1f}x" for name in names[1:]))
-
-
-def report(quick: bool = False) -> dict[str, object]:
-    result = run(quick=quick)
-    for measure, title in (("successive", "successive next"), ("parse", "parse + one next")):
-        _print_table(title, result[measure], result[f"{measure}_mean"])
-    successive, parse = result["successive_mean"]["cronsim"], result["parse_mean"]["cronsim"]
-    result["good"] = good = successive >= SUCCESSIVE_MIN and parse >= PARSE_MIN
-    print(
-        f"\n{'ok' if good else 'TOO SLOW'}: successive {successive:.1f}x cronsim (minimum {SUCCESSIVE_MIN}), "
-        f"parse + one next {parse:.1f}x (minimum {PARSE_MIN})"
-    )
-    return result
-
-
-if __name__ == "__main__":
-    sys.exit(0 if report(quick="--quick" in sys.argv[1:])["good"] else 1)

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 from unittest.mock import patch
 
+from bench.context import Context
 from tocsin.simulation import leap
 from tocsin.simulation.plan import make_plan
 from tocsin.simulation.run import simulate
 
-HOURS = 200.0
+HOURS = 60.0
 LIVED_THROUGH_HOURS = 0.2
 SEED = 7
+MEASURE = "simulation of three replicas"
+UNIT = "hours a minute of one core"
 
 
-def report() -> dict[str, Any]:
-    """Printed, and returned for ``--json``."""
+def run(context: Context) -> None:
+    add = context.report.add
     faulty = _pace(HOURS, None)
+    add(MEASURE, "under all faults", faulty, UNIT)
     healthy = _pace(HOURS, ())
+    add(MEASURE, "without faults", healthy, UNIT)
     with patch.object(leap, "leap", lambda world: None):
         lived = _pace(LIVED_THROUGH_HOURS, ())
-    print(f"simulation, seed {SEED}, three replicas       hours a minute of one core")
-    print(f"  under all faults                          {faulty:10,.0f}")
-    print(f"  without faults                            {healthy:10,.0f}")
-    print(f"  without faults, without leaps             {lived:10,.1f}   {faulty / lived:,.0f} times fewer\n")
-    return {"faulty": faulty, "healthy": healthy, "lived": lived}
+    add(MEASURE, "without faults, without leaps", lived, UNIT, note=f"{faulty / lived:,.0f} times fewer")
 
 
 def _pace(hours: float, faults: tuple[str, ...] | None) -> float:
     plan = make_plan(SEED, hours) if faults is None else make_plan(SEED, hours, faults=faults)
     began_s = time.process_time()
     outcome = simulate(plan)
-    assert outcome.is_well, outcome.verdicts
+    if not outcome.is_well:
+        raise RuntimeError(f"the simulation found something: {outcome.verdicts[0]}")
     return outcome.hours / (time.process_time() - began_s) * 60

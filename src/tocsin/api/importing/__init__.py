@@ -1,0 +1,6 @@
+"""An import, from lines of JSON to columns of new schedules.
+
+``blocks``   the stream, cut into blocks of whole lines
+``reading``  a block is read, checked and settled
+``reader``   a process that does so, because it is the most of the work and must not make launches late
+"""

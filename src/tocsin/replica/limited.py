@@ -1,0 +1,140 @@
+"""The look at what is due where there are limits (``lineup`` says how)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tocsin.decide.due import Decision, DueRow
+from tocsin.decide.timeline import plan
+from tocsin.decide.waiting import RetryRow
+from tocsin.errors import InvalidSchedule
+from tocsin.model.launch import LaunchState
+from tocsin.model.rule import Overlap, decode_rule
+from tocsin.observe.metrics import Metrics
+from tocsin.replica.lanes import Room
+from tocsin.replica.limits import Key, Keys, LimitedRoom, Limits, Waits
+from tocsin.replica.lineup import Lineup, Source
+from tocsin.replica.outlook import Outlook
+from tocsin.state import queries
+
+
+class _Retry(NamedTuple):
+    at_ms: int
+    lid: int
+    attempt: int
+    spec: bytes
+
+
+class LimitedOutlook(Outlook):
+    """What waits for room, from turn to turn. Attempts come before what is due, and both in their own order."""
+
+    def __init__(self, limits: Limits, on_wait: Callable[[str, int], None]) -> None:
+        super().__init__()
+        self._limits = limits
+        names = [limit.name for limit in limits.limits]
+        self._due = Lineup(_DUE, lambda limit, number: on_wait(names[limit], number))
+        self._retries = Lineup(_RETRIES, lambda limit, number: on_wait(names[limit], number))
+
+    def forget(self) -> None:
+        self._due.forget()
+        self._retries.forget()
+
+    def retries(self, db: sqlite3.Connection, now_ms: int, limit: int, room: Room) -> list[RetryRow]:
+        assert isinstance(room, LimitedRoom)
+        return [RetryRow(row.lid, row.attempt) for row in self._retries.rows(db, now_ms, limit, room)]
+
+    def rows(self, db: sqlite3.Connection, now_ms: int, limit: int, room: Room) -> list[DueRow]:
+        assert isinstance(room, LimitedRoom)
+        found = self._due.rows(db, now_ms, limit, room)
+        self._limits.waits = _together(self._due.waits(room), self._retries.waits(room))
+        return found
+
+    def waited_for(self, sid: int) -> str:
+        number = self._due.expired_for.get(sid)
+        return "" if number is None else self._limits.limits[number].text
+
+    def decided(self, decision: Decision, now_ms: int) -> None:
+        """Who is late may be due again at once."""
+        back: list[int] = []
+        for column in (decision, decision.skipped, decision.queued, decision.moved):
+            delays = column.next_delays_ms or [0] * len(column.sids)
+            for sid, instant_s, delay_ms in zip(column.sids, column.next_instants_s, delays, strict=True):
+                if instant_s is not None and instant_s * 1000 + delay_ms <= now_ms:
+                    back.append(sid)
+        self._due.came_back(back)
+
+    def next_wake_ms(self, db: sqlite3.Connection) -> int | None:
+        due_ms = queries.next_wake_ms(db, self._due.seen_ms, self._retries.seen_ms)
+        moments = [ms for ms in (due_ms, self._due.next_ms(), self._retries.next_ms()) if ms is not None]
+        return min(moments, default=None)
+
+
+def outlook_for(limits: Limits, metrics: Metrics) -> Outlook:
+    """How the leader looks at what is due."""
+    if not limits:
+        return Outlook()
+    return LimitedOutlook(limits, lambda name, number: metrics.limit_waits.labels(name).inc(number))
+
+
+def _expires_ms(row: DueRow) -> int | None:
+    if row.rule is None:
+        return None
+    try:
+        settled = plan(row.resolved, row.zone, row.rule)
+    except InvalidSchedule:
+        return row.at_ms  # whoever decides puts it off until it can be read
+    deadline_ms = settled.rule.deadline_ms
+    if not deadline_ms:
+        return None
+    return settled.slot(row.id, row.instant_s).planned_ms + deadline_ms + 1
+
+
+def _overlapping(db: sqlite3.Connection, rows: Sequence[DueRow]) -> frozenset[int]:
+    """Those whose overlap policy skips them, lets them queue, or has them replace what is open: their own launch may be
+    the one that holds the place."""
+    asking = [row.sid for row in rows if row.rule and decode_rule(row.rule).overlap is not Overlap.ALLOW]
+    if not asking:
+        return frozenset()
+    found = queries.open_launches(db, asking)
+    return frozenset(
+        sid for sid, asked_ms, *_, state in found if asked_ms is None or state != LaunchState.QUEUED
+    )
+
+
+def _never(row: _Retry) -> None:
+    return None
+
+
+def _together(one: Waits, other: Waits) -> Waits:
+    by_limit, by_key = Counter[int](one.by_limit), Counter[Key](one.by_key)
+    by_limit.update(other.by_limit)
+    by_key.update(other.by_key)
+    reasons: dict[Keys, int] = {**other.reasons, **one.reasons}
+    return Waits(by_limit, by_key, reasons)
+
+
+_DUE: Source[DueRow] = Source(
+    page=lambda db, now_ms, limit, after: [
+        DueRow(*row)  # type: ignore[arg-type]  # why: SQL is untyped
+        for row in queries.due(db, now_ms, limit, after)
+    ],
+    fetch=lambda db, sids: [
+        DueRow(*row)  # type: ignore[arg-type]  # why: SQL is untyped
+        for row in (queries.due_of(db, sids) if sids else ())
+    ],
+    expires_ms=_expires_ms,
+    starts_not=_overlapping,
+    minds_lanes=True,
+)
+_RETRIES: Source[_Retry] = Source(
+    page=lambda db, now_ms, limit, after: [
+        _Retry(*row) for row in queries.retries_with_spec(db, now_ms, limit, after)
+    ],
+    fetch=lambda db, lids: [_Retry(*row) for row in (queries.retries_of(db, lids) if lids else ())],
+    expires_ms=_never,
+    starts_not=lambda db, rows: frozenset(),
+    minds_lanes=False,
+)

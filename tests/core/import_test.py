@@ -1,0 +1,122 @@
+"""Many schedules at once come to what each of them would come to by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.core.desk import START, Desk, put
+
+from tocsin.errors import AlreadyExists
+from tocsin.journal import codec
+from tocsin.model.command import DeleteSchedule
+from tocsin.state import chronicle, events, views
+from tocsin.state.apply.schedules import Put
+
+COLUMNS = "id, version, enabled, resolved, zone, rule, since_ms, created_ms, spec, note, act, actor"
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    one = Desk(START)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def other() -> Iterator[Desk]:
+    one = Desk(START)
+    yield one
+    one.close()
+
+
+def _rows(desk: Desk) -> list[Any]:
+    due = "SELECT s.id, d.at_ms, d.instant_s FROM due d JOIN schedule s ON s.sid = d.sid ORDER BY s.id"
+    return [
+        desk.db.execute(f"SELECT {COLUMNS} FROM schedule ORDER BY id").fetchall(),
+        desk.db.execute(due).fetchall(),
+        (desk.store.meta.schedules, desk.store.meta.enabled),
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"cron": "?(0-59) 4 * * MON-FRI", "timezone": "Europe/Berlin"},
+        {"cron": "@every 90m"},
+        {"cron": "@at 2099-01-01T00:00:00Z"},
+        {"cron": "0 9 * * *", "jitter": "10m", "missed": "all", "overlap": "forbid"},
+        {"cron": "0 9 * * *", "enabled": False},
+        {"cron": "0 9 * * *", "start": "2031-01-01T00:00:00Z", "payload": {"a": [1, None]}},
+        {"cron": "@at 2001-01-01T00:00:00Z", "missed": "skip"},
+        {"cron": "@at 2001-01-01T00:00:00Z"},
+    ],
+    ids=lambda fields: str(fields["cron"]),
+)
+def each_of_many_is_what_it_would_be_alone(desk: Desk, other: Desk, fields: dict[str, Any]) -> None:
+    ids = ["a", "b/c", "d"]
+    told = desk.command_many("", ids, **fields)
+    for id in ids:
+        put(other, id=id, **fields)
+    assert _rows(desk) == _rows(other)
+    assert {put.act for put in told.values()} <= {"created"}
+
+
+def what_is_taken_is_refused_and_stops_nobody_else(desk: Desk) -> None:
+    put(desk, id="b", description="the old one")
+    told = desk.command_many("ann", ["a", "b", "c"])
+    assert set(told) == {1}
+    assert isinstance(told[1], AlreadyExists)
+    assert [view.id for view in views.schedules(desk.db).items] == ["a", "b", "c"]
+    assert views.schedule(desk.db, "b").description == "the old one"
+
+
+def what_is_taken_is_replaced_where_that_is_asked_for(desk: Desk) -> None:
+    put(desk, id="b", description="the old one")
+    told = desk.command_many("ann", ["a", "b"], expect=None, description="new")
+    assert isinstance(told[1], Put)
+    assert (told[1], told[1].act) == (2, "edited")
+    assert views.schedule(desk.db, "b").description == "new"
+
+
+def an_id_that_was_in_use_before_keeps_its_number_and_goes_on_with_its_versions(desk: Desk) -> None:
+    put(desk, id="b")
+    (sid,) = desk.db.execute("SELECT sid FROM schedule WHERE id = 'b'").fetchone()
+    desk.command(DeleteSchedule("b", actor="ann"))
+    told = desk.command_many("ann", ["a", "b"])
+    assert told[1] == 2
+    assert desk.db.execute("SELECT sid FROM schedule WHERE id = 'b'").fetchone() == (sid,)
+
+
+def one_record_tells_of_all_and_each_still_has_its_beginning(desk: Desk) -> None:
+    desk.command_many("ann", ["a", "b", "c"])
+    (record,) = [each for each in chronicle.records(desk.db).items if each.act == "imported"]
+    assert (record.actor, record.about, record.note) == ("ann", "a", "and 2 more, up to c")
+    (begun,) = chronicle.records(desk.db, about="b").items
+    assert (begun.act, begun.actor, begun.version) == ("created", "ann", 1)
+
+
+def readers_of_events_hear_of_each(desk: Desk) -> None:
+    desk.command_many("ann", ["a", "b"])
+    entry = codec.decode(desk.records[-1], 0)
+    opened = events.opened(desk.db, desk.store.meta.seq, entry)
+    told = events.told(desk.db, opened, opened.drafts)
+    assert [(event.kind, event.schedule, event.version, event.actor) for event in told] == [
+        ("schedule.created", "a", 1, "ann"),
+        ("schedule.created", "b", 1, "ann"),
+    ]
+
+
+def a_leader_that_was_wrong_about_an_id_harms_neither_the_old_one_nor_the_others(desk: Desk) -> None:
+    """It never is. But an entry that nobody can apply would be there for ever."""
+    put(desk, id="b", description="the old one")
+    free = Desk(START)
+    free.command_many("ann", ["a", "b", "c"])
+    (change,) = codec.decode(free.records[-1], 0).changes
+    free.close()
+    assert desk.commit(change) == [2]
+    assert views.schedule(desk.db, "b").description == "the old one"
+    assert desk.store.meta.schedules == 3
+    orphans = "SELECT count(*) FROM due WHERE sid NOT IN (SELECT sid FROM schedule)"
+    assert desk.db.execute(orphans).fetchone() == (0,)

@@ -59,7 +59,9 @@ def drain(
 ) -> Drained:
     """All due at the same second, to the last journalled end, with questions asked meanwhile."""
     line = load.daily if recurring else load.once
-    probe_s = min(load.import_over_http(where.url, load.held(f"{prefix}-first/{at}"), PROBE) for at in (0, 1))
+    later_s = int(time.time()) + 30 * 86_400
+    first = [line(f"{prefix}-first/{at}", later_s, target, payload) for at in (0, 1)]
+    probe_s = min(load.import_over_http(where.url, each, PROBE) for each in first)
     patience = 1.3
     for attempt in range(3):
         due_s = int(time.time() + 3 + patience * probe_s * count / PROBE) + 1

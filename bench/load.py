@@ -41,6 +41,13 @@ def daily(prefix: str, due_s: int, target: str = '{"kind":"null"}', payload: str
     return lambda number: f'{{"id":"{prefix}/{number:08d}",{tail}'
 
 
+def moments(prefix: str) -> Line:
+    """Schedules that are due once, each at a second of its own, from tomorrow on: reminders, renewals."""
+    first_s = int(time.time()) + 86_400
+    tail = '"target":{"kind":"null"}}'
+    return lambda number: f'{{"id":"{prefix}/{number:08d}","cron":"@at {first_s + number}",{tail}'
+
+
 def held(prefix: str, payload: str = "") -> Line:
     """Schedules that are only held: due once a year, each at a minute of its own, none within the next two months."""
     month = time.gmtime().tm_mon - 1

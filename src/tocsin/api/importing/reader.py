@@ -1,4 +1,4 @@
-"""A process that reads blocks, one after another. It ends when nobody talks to it any more.
+"""Processes that read blocks, one after another. They end when nobody talks to them any more.
 
     python -m tocsin.api.importing.reader
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import pickle
 import struct
 import sys
@@ -21,34 +22,62 @@ from tocsin.errors import JournalUnavailable
 
 _SIZE = struct.Struct(">I")
 FEW_BYTES = 64 * 1024
+READERS = min(2, os.cpu_count() or 1)
 
 
-class Reader:
-    """``async with``: the process, once it is worth it, lives until the end of the block."""
+class Readers:
+    """``async with``: blocks are read by several in turn, each in a process of its own that lives until the end."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._readers = [_Reader(rules) for _ in range(READERS)]
+        self._reading: dict[asyncio.Task[list[Read]], None] = {}
+        self._turn = 0
+
+    async def __aenter__(self) -> Readers:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, Exception):  # what came before an error is read all the same
+            await asyncio.gather(*self._reading, return_exceptions=True)
+        for task in list(self._reading):
+            task.cancel()
+        for reader in self._readers:
+            await reader.end()
+
+    def read(self, block: Block, now_s: int) -> asyncio.Task[list[Read]]:
+        """What the block says, as soon as one of them has read it."""
+        reader = self._readers[self._turn % READERS]
+        self._turn += 1
+        task = asyncio.create_task(reader.read(block, now_s))
+        self._reading[task] = None
+        task.add_done_callback(lambda done: self._reading.pop(done, None))
+        return task
+
+
+class _Reader:
+    """One of them. A few lines are read here."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._process: asyncio.subprocess.Process | None = None
+        self._free = asyncio.Lock()
 
-    async def __aenter__(self) -> Reader:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        process = self._process
+    async def end(self) -> None:
+        process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
 
     async def read(self, block: Block, now_s: int) -> list[Read]:
-        if self._process is None and len(block.text) <= FEW_BYTES:
-            return await asyncio.to_thread(read, block, self._rules, now_s)
-        if self._process is None:
-            self._process = await _started()
-            await self._send(self._rules)
-        await self._send((block, now_s))
-        found: list[Read] = await self._receive()
-        return found
+        async with self._free:
+            if self._process is None and len(block.text) <= FEW_BYTES:
+                return await asyncio.to_thread(read, block, self._rules, now_s)
+            if self._process is None:
+                self._process = await _started()
+                await self._send(self._rules)
+            await self._send((block, now_s))
+            return await self._receive()
 
     async def _send(self, what: object) -> None:
         assert self._process is not None

@@ -25,7 +25,7 @@ from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
 from tocsin.api.herds import Admission
 from tocsin.api.importing.blocks import Unreadable, blocks
-from tocsin.api.importing.reader import Reader
+from tocsin.api.importing.reader import READERS, Readers
 from tocsin.api.importing.reading import Read, Rules
 from tocsin.api.problems import of_error
 from tocsin.api.query import (
@@ -202,25 +202,25 @@ class _Import:
 
     async def _written(self, request: Request[Any, Any, Any]) -> AsyncIterator[list[ImportLine]]:
         """What was refused, block by block. While one is written the next is read."""
-        ahead: asyncio.Queue[list[Read] | None] = asyncio.Queue(1)
+        ahead: asyncio.Queue[asyncio.Task[list[Read]] | None] = asyncio.Queue(READERS)
         reading = asyncio.create_task(self._read_all(request, ahead))
         try:
             while (read := await ahead.get()) is not None:
-                yield await self._write_all(read)
+                yield await self._write_all(await read)
             await reading
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _read_all(
-        self, request: Request[Any, Any, Any], ahead: asyncio.Queue[list[Read] | None]
+        self, request: Request[Any, Any, Any], ahead: asyncio.Queue[asyncio.Task[list[Read]] | None]
     ) -> None:
         try:
-            async with Reader(Rules(self._caller, self._service.permissions)) as reader:
+            async with Readers(Rules(self._caller, self._service.permissions)) as readers:
                 async for block in blocks(request.stream()):
                     if not block.text.isspace():
-                        await ahead.put(await reader.read(block, self._service.now_ms() // 1000))
-        except (Unreadable, TocsinError, InternalServerException):
+                        await ahead.put(readers.read(block, self._service.now_ms() // 1000))
+        except Exception:  # whatever it is, whoever writes is not to wait for more
             await ahead.put(None)
             raise
         await ahead.put(None)

@@ -25,7 +25,10 @@ class Drained:
     count: int
     import_s: float
     drain_s: float
-    """From the second that all were due at to the last end in the record."""
+    """From the second that all were due at to the last end in the record. An end bears the time of the turn that wrote
+    it, so it was durable one append later."""
+    seen_s: float
+    """The same, to the moment when somebody who asks every 0.1 s saw that all had ended: never too short."""
     started_s: float
     """The same, to the last start."""
     api: dict[str, Any] = field(default_factory=dict)
@@ -89,7 +92,8 @@ async def _watch(
         most = max(most, resident_bytes(where.pid))
         if time.time() > due_s + PATIENCE_S:
             raise TimeoutError(f"the herd of {count} was not over within {PATIENCE_S:.0f} s")
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.1)
+    seen_s = time.time() - due_s
     over.set()
     if questions is not None:
         await questions
@@ -100,6 +104,7 @@ async def _watch(
         count=count,
         import_s=import_s,
         drain_s=seen.last_end_s - due_s,
+        seen_s=seen_s,
         started_s=seen.last_start_s - due_s,
         api=asking.told(),
         api_p99_ms=asking.p99_ms(),

@@ -16,7 +16,7 @@ from tocsin.model import change as c
 from tocsin.model.command import Command, PutSchedule, PutSchedules
 from tocsin.model.entry import Entry
 from tocsin.model.new import none_yet
-from tocsin.model.schedule import Schedule, convert
+from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
 from tocsin.replica.launcher import Reports
 from tocsin.replica.many import prepare_many
@@ -68,7 +68,8 @@ class Desk:
         new = none_yet()
         for each in id:
             schedule = convert({"target": {"kind": "null"}, "cron": "0 * * * *", **fields, "id": each})
-            add_new(new, schedule, msgspec.msgpack.encode(schedule), self.now_ms // 1000)
+            checked = Checked(schedule, schedule.expression(), schedule.rule())
+            add_new(new, checked, msgspec.msgpack.encode(schedule), self.now_ms // 1000)
         many = prepare_many(self.db, PutSchedules(new, expect=expect, actor=actor), self.now_ms)
         return many.result(self.commit(*many.changes))
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tocsin.errors import NoLeader
 from tocsin.model.command import Command, DeleteSchedule, LaunchNow, PutSchedules
 from tocsin.model.new import none_yet
-from tocsin.replica.wishes import Wishes, settle
+from tocsin.replica.wishes import Wishes, prepared, settle
+from tocsin.state.store import Store
 
 
 def _portions(commands: Sequence[Command]) -> list[list[str]]:
@@ -57,3 +60,17 @@ def nobody_waits_for_ever_when_the_loop_ends() -> None:
             await wishes.make(DeleteSchedule("c"))
 
     asyncio.run(run())
+
+
+def what_comes_to_nothing_is_answered_at_once(tmp_path: Path) -> None:
+    async def run() -> Any:
+        store = Store(tmp_path / "state.db")
+        wishes = Wishes(lambda: None)
+        asked = asyncio.ensure_future(wishes.make(PutSchedules(none_yet())))
+        await asyncio.sleep(0)
+        found = prepared(store.db, wishes.take(), 0)
+        store.close()
+        assert found.changes == found.wishes == []
+        return await asked
+
+    assert asyncio.run(run()) == {}

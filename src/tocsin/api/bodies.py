@@ -16,7 +16,7 @@ from litestar.exceptions import InternalServerException
 from tocsin.api.problems import HttpRefusal
 from tocsin.errors import InvalidInput
 from tocsin.model import schedule as schedules
-from tocsin.model.schedule import Schedule, invalid_field
+from tocsin.model.schedule import Checked, Schedule, invalid_field
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -77,16 +77,16 @@ async def aside(size: int, make: Callable[_P, _T], *args: _P.args, **named: _P.k
 
 def schedule_of(body: bytes, path_id: str | None = None) -> Schedule:
     """A checked schedule. With ``path_id`` the body may leave its id out, but must not name another one."""
-    return schedule_with_spec(body, path_id)[0]
+    return checked(body, path_id)[0].schedule
 
 
-def schedule_with_spec(body: bytes, path_id: str | None = None) -> tuple[Schedule, bytes]:
-    """The same, and how it will be kept."""
+def checked(body: bytes, path_id: str | None = None) -> tuple[Checked, bytes]:
+    """The same with what was found out, and how it will be kept."""
     _skim(body)
     try:
-        schedule = schedules.decode(body if path_id is None else _with_id(body, path_id))
+        found = schedules.decode(body if path_id is None else _with_id(body, path_id))
         # Whatever cannot be written to the journal must be refused here: later is too late.
-        return schedule, msgspec.msgpack.encode(schedule)
+        return found, msgspec.msgpack.encode(found.schedule)
     except RecursionError:
         raise _unusable("it is nested too deeply") from None
     except (OverflowError, ValueError) as wrong:

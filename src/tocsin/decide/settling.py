@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from tocsin.decide.timeline import Plan, Slot, first_slot, plan
 from tocsin.model.new import NewSchedules
 from tocsin.model.rule import encode_rule
-from tocsin.model.schedule import Schedule
+from tocsin.model.schedule import Checked, Schedule
 
 
 def kept_text(schedule: Schedule, former: Schedule, resolved: str) -> str | None:
@@ -27,9 +27,11 @@ def anchor_of(now_s: int) -> datetime:
     return datetime.fromtimestamp(now_s, UTC)
 
 
-def add_new(new: NewSchedules, schedule: Schedule, spec: bytes, now_s: int) -> None:
+def add_new(new: NewSchedules, checked: Checked, spec: bytes, now_s: int) -> None:
     """One more schedule, whose id was never in use, settled as of now."""
-    expression, rule = schedule.expression(anchor_of(now_s)), schedule.rule()
+    schedule, expression, rule = checked
+    if "@every" in expression.resolved:
+        expression = schedule.expression(anchor_of(now_s))
     resolved, raw_rule = expression.resolved, encode_rule(rule)
     first: Slot | None = None
     if schedule.enabled:

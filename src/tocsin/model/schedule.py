@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -139,17 +139,28 @@ def is_same(one: Schedule, other: Schedule) -> bool:
     return one == other and _canonical(one.payload) == _canonical(other.payload)
 
 
-def decode(raw: bytes) -> Schedule:
+class Checked(NamedTuple):
+    """A schedule that can be kept, and what checking it has found out."""
+
+    schedule: Schedule
+    expression: Expression
+    rule: Rule
+
+
+def decode(raw: bytes) -> Checked:
     """A checked schedule out of JSON."""
     opened = raw.count(b"{") + raw.count(b"[")
     is_small = len(raw) <= PAYLOAD_BYTES_MAX // 8 and opened <= PAYLOAD_DEPTH_MAX
-    return check(decode_unchecked(raw), is_small=is_small)
+    return _checked(decode_unchecked(raw), is_small=is_small)
+
+
+_decode = msgspec.json.Decoder(Schedule).decode
 
 
 def decode_unchecked(raw: bytes) -> Schedule:
     """A schedule out of JSON, of the right types, its values not yet looked at."""
     try:
-        return msgspec.json.decode(raw, type=Schedule)
+        return _decode(raw)
     except msgspec.ValidationError as wrong:
         raise invalid_field(wrong) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
@@ -166,9 +177,13 @@ def convert(value: object) -> Schedule:
         raise invalid_field(wrong) from None
 
 
-def check(schedule: Schedule, *, is_small: bool = False) -> Schedule:
-    """The same schedule, or an error that names the field. ``is_small``: the text that it came from was far too short
-    for anything in it to be too large or too deep."""
+def check(schedule: Schedule) -> Schedule:
+    """The same schedule, or an error that names the field."""
+    return _checked(schedule).schedule
+
+
+def _checked(schedule: Schedule, *, is_small: bool = False) -> Checked:
+    """``is_small``: the text that it came from was far too short for anything in it to be too large or too deep."""
     check_id(schedule.id)
     _check_window(schedule)  # only moments that can be written have a size
     if not is_small:
@@ -181,10 +196,9 @@ def check(schedule: Schedule, *, is_small: bool = False) -> Schedule:
         schedule.retry.check()
     if schedule.timeout is not None:
         parse_duration(schedule.timeout, field="timeout")
-    schedule.rule()
-    schedule.expression()
+    rule, expression = schedule.rule(), schedule.expression()
     _check_labels(schedule.labels)
-    return schedule
+    return Checked(schedule, expression, rule)
 
 
 def _check_window(schedule: Schedule) -> None:

@@ -135,6 +135,9 @@ def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> Pre
             if isinstance(wish.command, PutSchedules):
                 many = prepare_many(db, wish.command, now_ms)
                 changes += many.changes
+                if not many.changes:  # nothing to write down, so nothing to wait for
+                    wish.answer.get_loop().call_soon_threadsafe(settle, wish.answer, many.result([]))
+                    continue
             else:
                 changes.append(prepare(db, wish.command, now_ms))
             kept.append(wish)

@@ -2,5 +2,6 @@
 
 ``blocks``   the stream, cut into blocks of whole lines
 ``reading``  a block is read, checked and settled
-``reader``   a process that does so, because it is the most of the work and must not make launches late
+``reader``   processes that do so, because it is the most of the work and must not make launches late
+``work``     the whole of it, with what is told meanwhile
 """

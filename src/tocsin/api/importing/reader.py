@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import pickle
 import struct
@@ -130,4 +131,5 @@ def _serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # a schedule refers to nothing that refers back to it
     _serve(sys.stdin.buffer, sys.stdout.buffer)

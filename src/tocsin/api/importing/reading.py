@@ -47,13 +47,14 @@ def read(block: Block, rules: Rules, now_s: int) -> list[Read]:
         if not text or text.isspace():
             continue
         try:
-            schedule, spec = bodies.schedule_with_spec(text)
+            checked, spec = bodies.checked(text)
+            schedule = checked.schedule
             require_reach(rules.caller, schedule.id)
             rules.permissions.check(schedule)
             if schedule.id in seen or len(found[-1].lines) >= ROWS_MAX:
                 found.append(_nothing_yet())
                 seen.clear()
-            add_new(found[-1].new, schedule, spec, now_s)
+            add_new(found[-1].new, checked, spec, now_s)
             seen.add(schedule.id)
             found[-1].lines.append(number)
         except TocsinError as wrong:

@@ -106,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
     size("--seconds", type=int, default=20, help="how long a steady rate is kept up")
     size("--peer-seconds", type=int, default=4, help="the same for peers")
     size("--commands", type=int, default=3_000, help="commands that are due at once")
-    size("--events", type=int, default=50_000, help="events that are due at once")
+    size("--events", type=int, default=100_000, help="events that are due at once")
     size("--trials", type=int, default=5, help="of each fault (failover)")
     full.options(found.add_argument_group("full"))
     return found

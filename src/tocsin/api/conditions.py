@@ -21,6 +21,7 @@ from tocsin.model.command import Command
 from tocsin.model.schedule import ScheduleView
 from tocsin.model.token import Caller
 from tocsin.state import views
+from tocsin.state.apply.schedules import Put
 
 TRIES_MAX = 100
 """How often others may be faster before a write gives up. Each time one of them got through."""
@@ -78,7 +79,10 @@ def answer(view: ScheduleView, status: int = 200) -> Response[Any]:
 async def written(service: Service, id: str, version: int, status: int = 200) -> Response[Any]:
     """What a write has made of the schedule, and not what somebody else may have made of it since: whoever takes
     the ETag of this answer for the version that they wrote must be right."""
-    view = await service.replica.read(views.schedule_at, id, version)
+    if isinstance(version, Put) and version.row is not None:
+        view = views.schedule_view(version.row)
+    else:
+        view = await service.replica.read(views.schedule_at, id, version)
     return answer(with_warnings(view, version), status)
 
 

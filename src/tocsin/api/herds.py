@@ -49,7 +49,7 @@ class Warned(Put):
 
     @classmethod
     def of(cls, put: Put, warnings: list[str]) -> Warned:
-        warned = cls(put, put.act)
+        warned = cls(put, put.act, put.row)
         warned.warnings = warnings
         return warned
 

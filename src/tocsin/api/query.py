@@ -108,7 +108,9 @@ def moment(description: str) -> ParameterKwarg:
 async def known_only(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Refuse what the handler does not ask for, and what it asks for once but was given twice. Probes and pages
     are left alone: others put things behind their addresses."""
-    if not connection.scope["path"].startswith("/v1/") or connection.scope.get("method") == "OPTIONS":
+    if not connection.scope["query_string"] or connection.scope.get("method") == "OPTIONS":
+        return
+    if not connection.scope["path"].startswith("/v1/"):
         return
     known = parameters(handler)
     given = parse_qsl(connection.scope["query_string"].decode("latin-1"), keep_blank_values=True)

@@ -47,7 +47,7 @@ def schedule(db: sqlite3.Connection, schedule_id: str) -> ScheduleView:
     found = db.execute(_SCHEDULE + "WHERE s.id = ?", (schedule_id,)).fetchone()
     if found is None:
         raise NotFound(f"there is no schedule {schedule_id!r}", hint="'tocsin list' shows all")
-    return _schedule_view(found)
+    return schedule_view(found)
 
 
 def schedule_at(db: sqlite3.Connection, schedule_id: str, version: int) -> ScheduleView:
@@ -59,7 +59,7 @@ def schedule_at(db: sqlite3.Connection, schedule_id: str, version: int) -> Sched
             "WHERE id = ? AND version = ?",
             (schedule_id, version),
         ).fetchone()
-    return schedule(db, schedule_id) if found is None else _schedule_view(found)
+    return schedule(db, schedule_id) if found is None else schedule_view(found)
 
 
 def schedules(
@@ -90,7 +90,7 @@ def schedules(
             if len(items) == limit or looked_at == ROWS_LOOKED_AT:
                 return Page(items, last)
             looked_at, last = looked_at + 1, row[0]
-            view = _schedule_view(row)
+            view = schedule_view(row)
             if _is_wanted(view, labels, target):
                 items.append(view)
     return Page(items, "")
@@ -235,7 +235,8 @@ def _best_index(schedule_id: str | None, states: Sequence[str]) -> str:
     return ""
 
 
-def _schedule_view(row: Sequence[Any]) -> ScheduleView:
+def schedule_view(row: Sequence[Any]) -> ScheduleView:
+    """From the columns of ``_SCHEDULE``."""
     _, version, resolved, created_ms, since_ms, spec, note, instant_s = row
     written = decode_spec(spec)
     return ScheduleView(

@@ -28,10 +28,13 @@ class Put(int):
     """The version that a put left behind, and how it came about: created, edited, restored or unchanged."""
 
     act: str
+    row: tuple[object, ...] | None
+    """Of one that was created, as ``views`` reads it: whoever asked for it need not look. None: they have to."""
 
-    def __new__(cls, version: int, act: str) -> Put:
+    def __new__(cls, version: int, act: str, row: tuple[object, ...] | None = None) -> Put:
         put = super().__new__(cls, version)
         put.act = act
+        put.row = row
         return put
 
 
@@ -130,7 +133,7 @@ def _create(context: Context, change: c.SchedulePut) -> Put:
             f"WHERE sid = ? AND state = {LaunchState.QUEUED:d}",
             (entry.time_ms, sid),
         )
-    schedule = change.schedule
+    schedule, spec = change.schedule, _encode(change.schedule)
     db.execute(
         "INSERT INTO schedule VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)",
         (
@@ -143,7 +146,7 @@ def _create(context: Context, change: c.SchedulePut) -> Put:
             encode_rule(schedule.rule()),
             entry.time_ms,
             entry.time_ms,
-            _encode(schedule),
+            spec,
             _act(change, "created"),
             change.actor,
         ),
@@ -151,8 +154,9 @@ def _create(context: Context, change: c.SchedulePut) -> Put:
     _record_put(context, change, "created", version)
     meta.schedules += 1
     meta.enabled += int(schedule.enabled)
-    _set_due(context, sid, change.first_instant_s, change.first_delay_ms, change.skip_past)
-    return Put(version, _act(change, "created"))
+    next_s = _set_due(context, sid, change.first_instant_s, change.first_delay_ms, change.skip_past)
+    row = (schedule.id, version, change.resolved, entry.time_ms, entry.time_ms, spec, None, next_s)
+    return Put(version, _act(change, "created"), row)
 
 
 def _replace(context: Context, change: c.SchedulePut, present: _Present) -> Put:
@@ -298,24 +302,25 @@ def _forget_surplus_versions(context: Context, present: _Present) -> None:
 
 def _set_due(
     context: Context, sid: int, instant_s: int | None, delay_ms: int, skip_past: bool = False
-) -> None:
-    """One due row or none. An instant that has a launch already is never due again; one that had passed before
-    it was asked for (``@at``) counts as missed."""
+) -> int | None:
+    """One due row or none; returns its instant. An instant that has a launch already is never due again; one that had
+    passed before it was asked for (``@at``) counts as missed."""
     db, _, entry = context
     db.execute("DELETE FROM due WHERE sid = ?", (sid,))
     if instant_s is None:
-        return
+        return None
     taken = "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?"
     if skip_past and instant_s * 1000 < entry.time_ms:
         (version,) = db.execute("SELECT version FROM schedule WHERE sid = ?", (sid,)).fetchone()
         _record_skipped(context, sid, version, instant_s, "the moment had passed when it was imported")
-        return
+        return None
     if db.execute(taken, (sid, instant_s, int(LaunchKind.SCHEDULED))).fetchone():
-        return
+        return None
     version, rule = db.execute("SELECT version, rule FROM schedule WHERE sid = ?", (sid,)).fetchone()
     if instant_s * 1000 + delay_ms < entry.time_ms and decode_rule(rule).missed is Missed.SKIP:
         _record_skipped(
             context, sid, version, instant_s, "missed: the moment had passed when it was asked for"
         )
-        return
+        return None
     db.execute("INSERT INTO due VALUES (?, ?, ?)", (instant_s * 1000 + delay_ms, sid, instant_s))
+    return instant_s

@@ -42,6 +42,11 @@ def options(group: argparse._ArgumentGroup) -> None:
     add("--payload-bytes", type=int, default=100, help="payload of each schedule that is held")
     add("--part", type=int, default=SOME, help="schedules in one import, after which progress is told")
     add("--outage", type=int, default=3_600, help="seconds for which nobody was there")
+    add(
+        "--scattered",
+        action="store_true",
+        help="not due in the order in which they were made: minutes of a year",
+    )
     add("--cluster", action="store_true", help="then as many in three replicas, and the loss of their leader")
     add(
         "--data",
@@ -104,7 +109,8 @@ def _filled(context: Context, service: Service) -> None:
 
 def _imported(context: Context, where: Running, first: int, upto: int) -> Iterator[tuple[int, float]]:
     """In portions, each with its rate."""
-    line = load.held(PREFIX, '"' + "x" * max(0, context.asked.payload_bytes - 2) + '"')
+    make = load.held if context.asked.scattered else load.reminders
+    line = make(PREFIX, '"' + "x" * max(0, context.asked.payload_bytes - 2) + '"')
     for at in range(first, upto, context.asked.part):
         count = min(context.asked.part, upto - at)
         rate = count / load.import_over_http(where.url, line, count, at)

@@ -48,6 +48,13 @@ def moments(prefix: str) -> Line:
     return lambda number: f'{{"id":"{prefix}/{number:08d}","cron":"@at {first_s + number}",{tail}'
 
 
+def reminders(prefix: str, payload: str = "") -> Line:
+    """Schedules that are only held: due once, two months from now on, in the order in which they were made."""
+    first_s = int(time.time()) + 60 * 86_400
+    tail = f'"target":{{"kind":"null"}}{_payload(payload)}}}'
+    return lambda number: f'{{"id":"{prefix}/{number:08d}","cron":"@at {first_s + number // 20}",{tail}'
+
+
 def held(prefix: str, payload: str = "") -> Line:
     """Schedules that are only held: due once a year, each at a minute of its own, none within the next two months."""
     month = time.gmtime().tm_mon - 1

@@ -1,7 +1,7 @@
 """A real Kafka broker on this machine, for tests: it can be killed, stopped and started again.
 
-Its jars come from Maven Central by pinned versions and checksums (``kafka.jars``), once, into a folder of the user's
-cache. ``MAVEN_REPOSITORY_URL`` names another place to get them from.
+Its jars come from Maven Central, fetched by ``mvn`` by pinned versions and checksums (``kafka.jars``), once, into a
+folder of the user's cache.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import shutil
 import signal
 import subprocess
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,12 @@ from tests.etcd import free_ports
 from tests.needs import lacking, program
 
 _JARS = Path(__file__).with_name("kafka.jars")
-_MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+_COPYING = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+_POM = (
+    "<project><modelVersion>4.0.0</modelVersion><groupId>tocsin</groupId><artifactId>kafka</artifactId>"
+    "<version>1</version><dependencies>{}</dependencies></project>"
+)
+_FETCHED_S = 600.0
 _PATIENCE_S = 60.0
 USER, PASSWORD = "tocsin", "correct horse"
 
@@ -236,26 +239,41 @@ def _jars() -> Path:
             shutil.rmtree(fresh, ignore_errors=True)
             fresh.mkdir()
             try:
-                with ThreadPoolExecutor(8) as pool:
-                    list(pool.map(lambda line: _fetch(fresh, *line), lines))
-            except OSError as wrong:
+                _fetch(fresh, lines)
+            except (OSError, subprocess.SubprocessError) as wrong:
                 lacking(f"the jars of Kafka cannot be fetched: {wrong}")
             fresh.rename(folder)
     return folder
 
 
-def _fetch(folder: Path, coordinates: str, checksum: str) -> None:
+def _fetch(folder: Path, lines: list[list[str]]) -> None:
+    """Maven's own client fetches them: exactly these, whatever they say they need."""
+    pom = folder / "pom.xml"
+    pom.write_text(_POM.format("".join(map(_dependency, (coordinates for coordinates, _ in lines)))))
+    subprocess.run(
+        [
+            program("mvn", "maven"),
+            "-B",
+            "-q",
+            "-f",
+            str(pom),
+            f"{_COPYING}:copy-dependencies",
+            f"-DoutputDirectory={folder}",
+        ],
+        check=True,
+        timeout=_FETCHED_S,
+    )
+    for coordinates, checksum in lines:
+        _, artifact, version = coordinates.split(":")
+        jar = folder / f"{artifact}-{version}.jar"
+        assert hashlib.sha256(jar.read_bytes()).hexdigest() == checksum, (
+            f"{jar} is not the jar that was pinned"
+        )
+
+
+def _dependency(coordinates: str) -> str:
     group, artifact, version = coordinates.split(":")
-    base = os.environ.get("MAVEN_REPOSITORY_URL", _MAVEN_CENTRAL).rstrip("/")
-    name = f"{artifact}-{version}.jar"
-    url = f"{base}/{group.replace('.', '/')}/{artifact}/{version}/{name}"
-    for attempt in range(3):
-        try:
-            with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
-                data = answer.read()
-            break
-        except OSError:
-            if attempt == 2:
-                raise
-    assert hashlib.sha256(data).hexdigest() == checksum, f"{url} is not the jar that was pinned"
-    (folder / name).write_bytes(data)
+    return (
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+        "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
+    )

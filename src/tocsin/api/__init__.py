@@ -4,8 +4,9 @@
 ``app``          puts the pieces together
 ``door``         what every request passes first: patience, TLS, who is asking, how fast, where to
 ``resources``    the handlers, a file a resource, and what they need
+``importing``    many schedules at once, read by processes of their own
 ``description``  what the API says about itself: ``/openapi.json`` and ``/docs``
-``bodies``, ``query``, ``conditions``  what callers send, checked before anything is asked of the replica
+``bodies``, ``texts``, ``query``, ``conditions``  what callers send, checked before anything is asked of the replica
 ``problems``     every error as problem details
 ``service``      what the handlers are given; ``around`` the other replicas
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -14,9 +13,9 @@ from litestar import Request
 from litestar.exceptions import InternalServerException
 
 from tocsin.api.problems import HttpRefusal
+from tocsin.api.texts import another_id, schedule_of, skim, unusable
 from tocsin.errors import InvalidInput
-from tocsin.model import schedule as schedules
-from tocsin.model.schedule import Checked, Schedule, invalid_field
+from tocsin.model.schedule import Schedule, invalid_field
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -75,24 +74,6 @@ async def aside(size: int, make: Callable[_P, _T], *args: _P.args, **named: _P.k
     return await loop.run_in_executor(_one_at_a_time, partial(make, *args, **named))
 
 
-def schedule_of(body: bytes, path_id: str | None = None) -> Schedule:
-    """A checked schedule. With ``path_id`` the body may leave its id out, but must not name another one."""
-    return checked(body, path_id)[0].schedule
-
-
-def checked(body: bytes, path_id: str | None = None) -> tuple[Checked, bytes]:
-    """The same with what was found out, and how it will be kept."""
-    _skim(body)
-    try:
-        found = schedules.decode(body if path_id is None else _with_id(body, path_id))
-        # Whatever cannot be written to the journal must be refused here: later is too late.
-        return found, msgspec.msgpack.encode(found.schedule)
-    except RecursionError:
-        raise _unusable("it is nested too deeply") from None
-    except (OverflowError, ValueError) as wrong:
-        raise _unusable(str(wrong)) from None
-
-
 def json_of(body: bytes, shape: type[_T]) -> _T:
     """A body of this shape, or an error that names the field."""
     try:
@@ -127,7 +108,7 @@ def small(body: bytes, shape: type[_T]) -> _T:
 
 def patch_of(body: bytes, path_id: str) -> dict[str, Any]:
     """A merge patch (RFC 7396), which may name the id of the address and no other."""
-    _skim(body)
+    skim(body)
     try:
         changes = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
@@ -137,7 +118,7 @@ def patch_of(body: bytes, path_id: str) -> dict[str, Any]:
     if not isinstance(changes, dict):
         raise InvalidInput("a patch must be an object", field="body", value="", allowed="a JSON object")
     if "id" in changes and changes["id"] != path_id:
-        raise _another_id(changes["id"], path_id)
+        raise another_id(changes["id"], path_id)
     return changes
 
 
@@ -148,7 +129,7 @@ def patched(schedule: Schedule, changes: dict[str, Any]) -> Schedule:
         fields = msgspec.json.decode(msgspec.json.encode(schedule))
         return schedule_of(msgspec.json.encode(_merged(fields, changes)))
     except RecursionError:
-        raise _unusable("it is nested too deeply") from None
+        raise unusable("it is nested too deeply") from None
 
 
 def _merged(target: object, changes: object) -> object:
@@ -161,45 +142,3 @@ def _merged(target: object, changes: object) -> object:
         else:
             merged[key] = _merged(merged.get(key), value)
     return merged
-
-
-class _Outline(msgspec.Struct):
-    payload: msgspec.Raw = msgspec.Raw(b"null")
-
-
-def _skim(body: bytes) -> None:
-    """A payload that is far too large is refused before it is made of a hundred thousand lists: they cost more than
-    the text. Up to twice the limit it may still be blanks that make it long."""
-    if len(body) <= 2 * schedules.PAYLOAD_BYTES_MAX:
-        return
-    # Whatever else is wrong with it the decoder says best.
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        schedules.check_payload_size(len(msgspec.json.decode(body, type=_Outline).payload) // 2)
-
-
-def _with_id(body: bytes, path_id: str) -> bytes:
-    """The same object with the path's id where it has none."""
-    try:
-        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return body  # not an object, or not JSON at all: the full decoder says so best
-    written = fields.get("id")
-    if written is None:
-        return msgspec.json.encode({"id": path_id, **fields})
-    if bytes(written) != msgspec.json.encode(path_id) and msgspec.json.decode(written) != path_id:
-        raise _another_id(msgspec.json.decode(written), path_id)
-    return body
-
-
-def _another_id(written: object, path_id: str) -> InvalidInput:
-    return InvalidInput(
-        "the body has another id than the address",
-        field="id",
-        value=written,
-        allowed=path_id,
-        hint="leave it out, or delete the one and create the other: a schedule cannot be renamed",
-    )
-
-
-def _unusable(complaint: str) -> InvalidInput:
-    return InvalidInput(complaint, field="schedule", value="(not shown)")

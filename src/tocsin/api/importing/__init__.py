@@ -2,6 +2,7 @@
 
 ``blocks``   the stream, cut into blocks of whole lines
 ``reading``  a block is read, checked and settled
-``reader``   processes that do so, because it is the most of the work and must not make launches late
+``child``    a process that does so, because it is the most of the work and must not make launches late
+``reader``   two of them, in turn
 ``work``     the whole of it, with what is told meanwhile
 """

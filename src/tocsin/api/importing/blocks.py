@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import NamedTuple
 
+from tocsin.api.importing.reading import Block
 from tocsin.errors import InvalidInput
 from tocsin.model.schedule import SCHEDULE_BYTES_MAX
 
@@ -14,13 +14,6 @@ BLOCK_BYTES = 256 * 1024
 """What becomes one entry: etcd takes no greater ones than a megabyte and a half."""
 QUIET_S = 0.05
 """When nothing more comes for so long, what is there is not kept waiting."""
-
-
-class Block(NamedTuple):
-    """Whole lines, and the number of the first of them."""
-
-    first: int
-    text: bytes
 
 
 class Unreadable(Exception):  # why: it never leaves the import

@@ -1,6 +1,4 @@
-"""Processes that read blocks, one after another. They end when nobody talks to them any more.
-
-    python -m tocsin.api.importing.reader
+"""Processes (``child``) that read blocks, one after another. They end when nobody talks to them any more.
 
 To read, check and settle a line takes most of the time of an import, and is work for the processor alone: on a thread
 of the service it would hold up whatever is to be launched. A few lines are not worth a process.
@@ -10,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import pickle
-import struct
 import sys
-from typing import BinaryIO
 
-from tocsin.api.importing.blocks import Block
-from tocsin.api.importing.reading import Read, Rules, read
+from tocsin.api.importing import child
+from tocsin.api.importing.child import SIZE
+from tocsin.api.importing.reading import Block, Read, Rules, read
 from tocsin.errors import JournalUnavailable
 
-_SIZE = struct.Struct(">I")
 FEW_BYTES = 64 * 1024
 READERS = min(2, os.cpu_count() or 1)
 
@@ -85,7 +80,7 @@ class _Reader:
         assert self._process.stdin is not None
         raw = pickle.dumps(what)
         try:
-            self._process.stdin.write(_SIZE.pack(len(raw)) + raw)
+            self._process.stdin.write(SIZE.pack(len(raw)) + raw)
             await self._process.stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
             raise _gone() from None
@@ -94,7 +89,7 @@ class _Reader:
         assert self._process is not None
         assert self._process.stdout is not None
         try:
-            (size,) = _SIZE.unpack(await self._process.stdout.readexactly(_SIZE.size))
+            (size,) = SIZE.unpack(await self._process.stdout.readexactly(SIZE.size))
             raw = await self._process.stdout.readexactly(size)
         except asyncio.IncompleteReadError:
             raise _gone() from None
@@ -106,7 +101,7 @@ async def _started() -> asyncio.subprocess.Process:
         sys.executable,
         "-P",
         "-m",
-        __name__,
+        child.__name__,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=8 << 20,
@@ -115,21 +110,3 @@ async def _started() -> asyncio.subprocess.Process:
 
 def _gone() -> JournalUnavailable:
     return JournalUnavailable("the process that reads imports has ended", hint="send the import again")
-
-
-def _serve(source: BinaryIO, sink: BinaryIO) -> None:
-    rules: Rules | None = None
-    while head := source.read(_SIZE.size):
-        told = pickle.loads(source.read(_SIZE.unpack(head)[0]))
-        if rules is None:
-            rules = told
-            continue
-        block, now_s = told
-        raw = pickle.dumps(read(block, rules, now_s))
-        sink.write(_SIZE.pack(len(raw)) + raw)
-        sink.flush()
-
-
-if __name__ == "__main__":
-    gc.disable()  # a schedule refers to nothing that refers back to it
-    _serve(sys.stdin.buffer, sys.stdout.buffer)

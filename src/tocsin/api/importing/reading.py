@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
-from tocsin.api import bodies
-from tocsin.api.importing.blocks import Block
-from tocsin.api.problems import of_error
+from tocsin.api import texts
 from tocsin.decide.settling import add_new
 from tocsin.errors import TocsinError
 from tocsin.model.ids import ID_LENGTH_MAX
 from tocsin.model.lines import ImportLine
 from tocsin.model.new import NewSchedules, none_yet
+from tocsin.model.problem import problem_of
 from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
 from tocsin.targets.permissions import Permissions
 
 ROWS_MAX = 2_000
+
+
+class Block(NamedTuple):
+    """Whole lines, and the number of the first of them."""
+
+    first: int
+    text: bytes
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -47,7 +55,7 @@ def read(block: Block, rules: Rules, now_s: int) -> list[Read]:
         if not text or text.isspace():
             continue
         try:
-            checked, spec = bodies.checked(text)
+            checked, spec = texts.checked(text)
             schedule = checked.schedule
             require_reach(rules.caller, schedule.id)
             rules.permissions.check(schedule)
@@ -58,7 +66,7 @@ def read(block: Block, rules: Rules, now_s: int) -> list[Read]:
             seen.add(schedule.id)
             found[-1].lines.append(number)
         except TocsinError as wrong:
-            found[-1].refused.append(ImportLine(line=number, id=_id_of(text), error=of_error(wrong)))
+            found[-1].refused.append(ImportLine(line=number, id=_id_of(text), error=problem_of(wrong)))
     return found
 
 

@@ -98,7 +98,8 @@ class Import:
         try:
             while coming is not None or writing:
                 is_full = len(writing) == WRITTEN_AT_ONCE
-                awaited = [None if is_full else coming, *(one.task for one in writing)]
+                # Only of the first: one that is done behind it would make this a wait for nothing, again and again.
+                awaited = [None if is_full else coming, writing[0].task if writing else None]
                 await asyncio.wait(
                     [task for task in awaited if task is not None], return_when=asyncio.FIRST_COMPLETED
                 )

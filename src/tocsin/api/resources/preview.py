@@ -15,6 +15,7 @@ from tocsin.api.description import samples
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
 from tocsin.api.service import Given, moment_of, seconds_of
+from tocsin.api.texts import schedule_of
 from tocsin.decide import preview as decide
 from tocsin.errors import InvalidInput, NotFound
 from tocsin.model.preview import DAYS_MAX, PreviewRequest, PreviewView
@@ -51,7 +52,7 @@ async def preview(request: Request[Any, Any, Any], service: Given, caller: WhoAs
     to come. Nothing is written."""
     sent = await bodies.taken(request, _sent)
     written = bytes(sent.schedule)
-    schedule = await bodies.aside(len(written), bodies.schedule_of, written)
+    schedule = await bodies.aside(len(written), schedule_of, written)
     require_reach(caller, schedule.id)
     former = await service.replica.read(_former, schedule.id, decide.once_of(schedule))
     now_s = service.now_ms() // 1000

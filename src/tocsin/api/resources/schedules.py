@@ -17,6 +17,7 @@ from tocsin.api.door.access import WhoAsks
 from tocsin.api.query import IfMatch, IfNoneMatch
 from tocsin.api.resources import foresee, operate
 from tocsin.api.service import Given
+from tocsin.api.texts import schedule_of
 from tocsin.errors import AlreadyExists
 from tocsin.model.answer import SchedulePage
 from tocsin.model.command import DeleteSchedule, PutSchedule
@@ -72,7 +73,7 @@ async def list_schedules(
 async def create_schedule(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> Response[Any]:
     """Never replaces one: an id that is taken by another definition is a conflict. Sending the same one again is
     safe."""
-    schedule = await bodies.taken(request, bodies.schedule_of)
+    schedule = await bodies.taken(request, schedule_of)
     try:
         version = await service.propose(caller, PutSchedule(schedule, expect=0))
     except AlreadyExists:
@@ -127,7 +128,7 @@ async def put_schedule(
     """The whole definition; what is left out gets its default. The same definition again changes nothing and
     makes no version. `id` may be left out of the body."""
     demanded = Conditions.of(if_match, if_none_match)
-    schedule = await bodies.taken(request, bodies.schedule_of, unquote(id))
+    schedule = await bodies.taken(request, schedule_of, unquote(id))
 
     def command(present: ScheduleView | None) -> PutSchedule:
         return PutSchedule(schedule, expect=conditions.expected(present))

@@ -1,0 +1,37 @@
+"""The process that reads blocks: an order comes in, columns go out.
+
+    python -m tocsin.api.importing.child
+
+It imports little, because an import waits for it.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import struct
+import sys
+from typing import BinaryIO
+
+from tocsin.api.importing.reading import Rules, read
+
+SIZE = struct.Struct(">I")
+
+
+def serve(source: BinaryIO, sink: BinaryIO) -> None:
+    """First come the rules, then block after block, each with the time."""
+    rules: Rules | None = None
+    while head := source.read(SIZE.size):
+        told = pickle.loads(source.read(SIZE.unpack(head)[0]))
+        if rules is None:
+            rules = told
+            continue
+        block, now_s = told
+        raw = pickle.dumps(read(block, rules, now_s))
+        sink.write(SIZE.pack(len(raw)) + raw)
+        sink.flush()
+
+
+if __name__ == "__main__":
+    gc.disable()  # a schedule refers to nothing that refers back to it
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -97,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
     size("--size", type=int, default=100_000, help="schedules in the herd; with full: schedules held")
     size("--herd-repeats", type=int, default=2, help="herds, of which the median counts")
     size("--recurring", action="store_true", help="the herd is due again every day, not once")
-    size("--create", type=int, default=100_000, help="schedules that are created in bulk")
+    size("--create", type=int, default=240_000, help="schedules that are created in bulk")
     size("--repeats", type=int, default=3, help="portions in which they are, of which the median counts")
     size("--single", type=int, default=4_000, help="schedules that are created one by one")
     size("--peer-size", type=int, default=20_000, help="schedules of each peer")

@@ -41,7 +41,7 @@ def _alone(context: Context) -> None:
         report.add(BULK, OURS, bulk, "schedules/s", size=size, note=AT)
         texts = _imported(context, service, load.held, portion)
         report.add(BULK, CRON, texts, "schedules/s", size=size, note="they all differ")
-        report.add(BULK, COMMAND, _by_command(context, service), "schedules/s", size=portion, note=AT)
+        report.add(BULK, COMMAND, _by_command(context, service), "schedules/s", size=asked.create, note=AT)
         report.add(MEMORY, OURS, memory_each, "bytes", size=size, less_is_better=True)
         report.add(DISK, OURS, disk_each, "bytes", size=size, less_is_better=True, note="its state file")
         single = asked.single / load.create_one_by_one(
@@ -62,7 +62,8 @@ def _imported(context: Context, service: Running, line: Callable[[str], load.Lin
 
 
 def _by_command(context: Context, service: Running) -> float:
-    portion: int = max(1, context.asked.create // context.asked.repeats)
+    """All at once: a person waits for the command to start, once."""
+    portion: int = context.asked.create
     path = context.place("schedules.ndjson")
     with path.open("wb") as file:
         file.writelines(load.parts(load.moments("command"), 0, portion))

@@ -20,7 +20,8 @@ def the_limits_are_shown_with_what_waits(
     due_s = int(time.time()) + 1
     for id in ("a", "b", "c"):
         assert tocsin("add", id, f"@at {due_s}", "--null", "--label", "team=payroll").status == 0
-    wait(lambda: tocsin("limits", "--json").json["items"][0]["waiting"] == 2)
+    # One has been launched, and has ended.
+    wait(lambda: _of_first(tocsin) == (2, 0))
     shown = tocsin("limits")
     assert shown.status == 0
     lines = [line.split() for line in shown.out.splitlines()]
@@ -37,3 +38,8 @@ def a_service_without_limits_says_how_to_set_some(tocsin: Command) -> None:
     shown = tocsin("limits")
     assert shown.status == 0
     assert "tocsin serve --limits FILE" in shown.err + shown.out
+
+
+def _of_first(tocsin: Command) -> tuple[int, int]:
+    limit = tocsin("limits", "--json").json["items"][0]
+    return limit["waiting"], limit["under_way"]

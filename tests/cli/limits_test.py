@@ -20,7 +20,8 @@ def the_limits_are_shown_with_what_waits(
     due_s = int(time.time()) + 1
     for id in ("a", "b", "c"):
         assert tocsin("add", id, f"@at {due_s}", "--null", "--label", "team=payroll").status == 0
-    # One has been launched, and has ended.
+    # One has been launched, and its end is written down: from then on the figures stay.
+    wait(lambda: "succeeded" in tocsin("launches").out)
     wait(lambda: _of_first(tocsin) == (2, 0))
     shown = tocsin("limits")
     assert shown.status == 0

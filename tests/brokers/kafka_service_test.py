@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.api.conftest import Service, eventually
+from tests.api.conftest import start as start  # a fixture
 from tests.brokers.kafka import KafkaBroker, Topic, headers_of, kafka
 from tests.etcd import etcd
 from tests.targets.kafka_support import running
@@ -47,22 +48,6 @@ def service(tmp_path: Path, broker: KafkaBroker) -> Iterator[Service]:
     yield running
     assert running.stop() == 0
     assert "Traceback" not in running.log.read_text()
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Service]]:
-    """Services that a test stops itself."""
-    started: list[Service] = []
-
-    def one(data: Path, *options: str) -> Service:
-        started.append(Service(data, *options))
-        return started[-1]
-
-    yield one
-    for each in started:
-        if each.process.poll() is None:
-            each.process.kill()
-            each.process.wait()
 
 
 def _run(service: Service, id: str) -> str:

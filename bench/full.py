@@ -103,7 +103,7 @@ def _filled(context: Context, service: Service) -> None:
     after = _herd(context, where, total)
     if before is not None:
         report.goal(
-            f"herd with {total:,} held beside {some:,} held", after.per_s / before.per_s, 0.8, "times"
+            f"herd with {total:,} held beside {some:,} held", after.per_s / before.per_s, 0.7, "times"
         )
 
 

@@ -8,6 +8,7 @@ planned moment to the first line of the job.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from bench import load
 from bench.context import Context
@@ -15,6 +16,9 @@ from bench.service import Running, lateness_ms, metrics_of
 from bench.table import CLUSTER, OURS
 
 SETTLE_S = 2.0
+CONNECTIONS = 64
+IMPORTING = "an import runs"
+SINGLY = "others create one by one"
 
 
 def run(context: Context) -> None:
@@ -22,6 +26,8 @@ def run(context: Context) -> None:
     for rate in asked.rates:
         with context.alone() as service:
             _measured(context, service, OURS, rate, asked.seconds)
+            if rate == asked.rates[0]:
+                _while_created(context, service, rate)
     with context.replicas() as leader:
         if leader is not None:
             _measured(context, leader, CLUSTER, asked.rates[0], (asked.seconds + 1) // 2)
@@ -50,6 +56,34 @@ def _measured(context: Context, where: Running, who: str, rate: int, seconds: in
             note=f"{reached:,.0f}/s",
             more={"launches_per_s": reached, **shares},
         )
+
+
+def _while_created(context: Context, where: Running, rate: int) -> None:
+    """The same launches, while an import runs, and then while others create one by one."""
+    asked = context.asked
+    ways: dict[str, Callable[[], float]] = {
+        IMPORTING: lambda: load.import_over_http(where.url, load.moments("meanwhile"), asked.create),
+        SINGLY: lambda: load.create_one_by_one(
+            where.url, load.moments("singly"), 2 * asked.single, CONNECTIONS
+        ),
+    }
+    for way, create in ways.items():
+        context.report.say(f"{OURS}: {rate:,} launches a second while {way}")
+        before, began = metrics_of(where.url), time.monotonic()
+        seconds = create()
+        after, lasted_s = metrics_of(where.url), time.monotonic() - began
+        name = "tocsin_lateness_seconds_count"
+        made = (asked.create if way is IMPORTING else 2 * asked.single) / seconds
+        context.report.add(
+            f"lateness at {rate:,}/s while {way}, p99",
+            OURS,
+            lateness_ms(before, after, 0.99),
+            "ms",
+            size=round(after[name] - before[name]),
+            less_is_better=True,
+            note=f"{(after[name] - before[name]) / lasted_s:,.0f}/s, beside {made:,.0f} creates/s",
+        )
+        time.sleep(SETTLE_S)
 
 
 def _every_second(number: int) -> str:
@@ -93,5 +127,8 @@ def _goals(context: Context) -> None:
     goal = context.report.goal
     goal(f"lateness at {first:,}/s, p50", value(_measure(first, 50), OURS), 10, "ms", less=True)
     goal(f"lateness at {first:,}/s, p99", value(_measure(first, 99), OURS), 50, "ms", less=True)
+    for way in (IMPORTING, SINGLY):
+        measure = f"lateness at {first:,}/s while {way}, p99"
+        goal(measure, value(measure, OURS), 50, "ms", less=True)
     for rate in others:
         goal(f"lateness at {rate:,}/s, p99", value(_measure(rate, 99), OURS), 250, "ms", less=True)

@@ -105,8 +105,7 @@ def a_call_is_known_from_the_moment_it_is_made_until_its_end_is_written() -> Non
         assert await scene.fate(flight) == ended
         scene.launcher.give_back(reports)
         assert await scene.fate(flight) == ended
-        scene.launcher.take()
-        scene.launcher.written()
+        scene.launcher.written(scene.launcher.take())
         assert scene.launcher.unwritten() == {}
 
     _in_scene(work)
@@ -118,8 +117,7 @@ def doubt_is_known_for_longer_than_it_takes_to_write_it_down() -> None:
         for flight in flights:
             scene.launcher.report(flight, UNKNOWN)
         while scene.launcher.pending:
-            scene.launcher.take()
-            scene.launcher.written()
+            scene.launcher.written(scene.launcher.take())
         assert await scene.fate(flights[-1]) == Fate("ended", UNKNOWN)
         assert scene.launcher.unwritten() == {}
         assert len(scene.launcher.known()) == DOUBTS_KEPT, "it must not fill the memory"

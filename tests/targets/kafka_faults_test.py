@@ -167,6 +167,43 @@ def an_acknowledgement_that_is_lost_is_doubt_and_the_event_is_not_sent_again_wit
     assert {outcome.verdict for outcome in outcomes} == {Verdict.UNKNOWN}
 
 
+def a_leader_that_stays_in_office_waits_for_a_broker_that_hangs(broker: KafkaBroker) -> None:
+    """Authority lasts for a moment at a time, and is renewed: what was ordered under it is not given up meanwhile."""
+    topic = _new_topic(broker, "patient")
+    orders = orders_for(topic, 3_000, until_s=boot_s() + 1.5)
+
+    async def sent() -> list[Outcome]:
+        async with running(broker.address) as target:
+            first = order_for(KafkaSpec(topic=topic), "suite/first-1")
+            assert (await target.launch(first)).verdict is Verdict.SUCCEEDED
+            broker.signal(signal.SIGSTOP)
+            try:
+                calls = await _in_batches(target, orders)
+                while boot_s() < orders[0].until_s + 2.5:
+                    target.in_office(orders[0].term, boot_s() + 1.5)
+                    await asyncio.sleep(0.3)
+            finally:
+                broker.signal(signal.SIGCONT)
+            renewing = asyncio.create_task(_renewed(target, orders[0].term))
+            try:
+                return await _ends(calls)
+            finally:
+                renewing.cancel()
+
+    outcomes = asyncio.run(sent())
+    assert {outcome.verdict for outcome in outcomes} == {Verdict.SUCCEEDED}
+    reader = Topic(broker, topic)
+    names = reader.names()
+    reader.close()
+    assert set(names.values()) == {1}
+
+
+async def _renewed(target: KafkaTarget, term: int) -> None:
+    while True:
+        target.in_office(term, boot_s() + 1.5)
+        await asyncio.sleep(0.3)
+
+
 def a_broker_that_hangs_leaves_only_what_is_certain_or_in_doubt(broker: KafkaBroker) -> None:
     topic = _new_topic(broker, "hanging")
     orders = orders_for(topic, 10_000, until_s=boot_s() + 3.0)

@@ -201,8 +201,8 @@ TargetSpec = ExecTarget | HttpTarget | KafkaTarget | NatsTarget | NullTarget
 KINDS: Sequence[str] = ("exec", "http", "kafka", "nats", "null")
 
 
-def kind_of(spec: TargetSpec) -> str:
-    """``exec``, ``http``, ..."""
+def kind_of(spec: TargetSpec | type[TargetSpec]) -> str:
+    """``exec``, ``http``, ...: of a target, or of all that have its type."""
     return str(spec.__struct_config__.tag)
 
 

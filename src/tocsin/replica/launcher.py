@@ -25,11 +25,13 @@ from tocsin.replica.lanes import (
 )
 from tocsin.replica.office import Office
 from tocsin.targets.contract import (
+    SUCCEEDED,
     TOO_LATE,
     BatchTarget,
     ForgetfulTarget,
     Order,
     Outcome,
+    PatientTarget,
     Target,
     Verdict,
     recognises,
@@ -55,6 +57,8 @@ class Reports(msgspec.Struct):
     ended: list[tuple[Flight, Outcome]] = msgspec.field(default_factory=list)
     withdrawn: list[Flight] = msgspec.field(default_factory=list)
     """Never called: there was no office any more, or no time."""
+    is_plain: bool = False
+    """All that ended did so well, and there is no more to say of it: a herd is not gone through again and again."""
 
     def __bool__(self) -> bool:
         return bool(self.accepted or self.ended or self.withdrawn)
@@ -76,6 +80,7 @@ class Launcher:
         self._clock = clock
         self._wake = wake
         self._in_batches = frozenset(k for k, target in targets.items() if isinstance(target, BatchTarget))
+        self._patient = [target for target in targets.values() if isinstance(target, PatientTarget)]
         self._reports = Reports()
         self._unconfirmed: list[tuple[Flight, Outcome]] = []
         """Ends that were taken to be written down, and of which it is not certain yet that they were."""
@@ -95,8 +100,9 @@ class Launcher:
             for kind in targets
         }
         """Flights by lane that no target has answered yet, those that wait for a slot among them."""
-        self._batched: dict[int, Flight] = {}
-        """Flights in batches that are under way."""
+        self._batches: dict[int, Sequence[Flight]] = {}
+        """Batches that are under way."""
+        self._batch_number = 0
         self._closed = False
 
     def target(self, kind: str) -> Target:
@@ -125,16 +131,13 @@ class Launcher:
 
     def hand_over(self, flights: Sequence[Flight], *, doubtful: bool = False) -> None:
         """Make the calls. Returns at once. ``doubtful``: they may have been made before, by a former leader."""
-        batches: dict[str, list[Flight]] = {}
-        for flight in flights:
-            kind = flight.kind
+        for kind, some in _by_kind(flights).items():
             if kind in self._in_batches:
-                batches.setdefault(kind, []).append(flight)
+                self._outstanding[kind].take(kind, len(some))
+                self._spawn(self._launch_batch(kind, some, doubtful), _CALL)
             else:
-                self._hand_over_one(flight, doubtful)
-        for kind, batch in batches.items():
-            self._outstanding[kind].take(kind, len(batch))
-            self._spawn(self._launch_batch(kind, batch, doubtful), _CALL)
+                for flight in some:
+                    self._hand_over_one(flight, doubtful)
 
     def _hand_over_one(self, flight: Flight, doubtful: bool) -> None:
         kind = flight.kind
@@ -183,17 +186,27 @@ class Launcher:
     def take(self, most: int = ENDS_AT_ONCE) -> Reports:
         """What came back since the last time, as much as fits into one entry."""
         reports, self._reports = self._reports, Reports()
-        count = _fitting(reports.ended[:most])
+        some = reports.ended[:most]
+        reports.is_plain = [outcome for _, outcome in some].count(SUCCEEDED) == len(some)
+        count = len(some) if reports.is_plain else _fitting(some)
         self._reports.ended = reports.ended[count:]
         del reports.ended[count:]
         self._unconfirmed += reports.ended
         return reports
 
-    def written(self) -> None:
+    def in_office(self, term: int) -> None:
+        """An entry was acknowledged, so authority lasts longer than it did."""
+        until_s = self._office.until_s()
+        if until_s is not None:
+            for target in self._patient:
+                target.in_office(term, until_s)
+
+    def written(self, reports: Reports) -> None:
         """What was taken stands in the journal."""
         unknown = Verdict.UNKNOWN
-        doubtful = [ended for ended in self._unconfirmed if ended[1].verdict is unknown]
-        self._doubts.update((_key(flight), outcome) for flight, outcome in doubtful)
+        if not reports.is_plain:
+            doubtful = [ended for ended in self._unconfirmed if ended[1].verdict is unknown]
+            self._doubts.update((_key(flight), outcome) for flight, outcome in doubtful)
         self._unconfirmed = []
         while len(self._doubts) > DOUBTS_KEPT:
             del self._doubts[next(iter(self._doubts))]
@@ -234,7 +247,9 @@ class Launcher:
         """Everything that was handed over and is not written down yet, by name and attempt: how it ended, or None while
         it is under way. What was withdrawn is not in it: no call was made."""
         found: dict[_Key, Outcome | None] = {
-            _key(flight): None for flights in (self._flying, self._batched) for flight in flights.values()
+            _key(flight): None
+            for flights in (self._flying.values(), *self._batches.values())
+            for flight in flights
         }
         for flight, outcome in (*self._unconfirmed, *self._reports.ended):
             found[_key(flight)] = outcome
@@ -365,31 +380,44 @@ class Launcher:
         self._flying.pop(flight.lid, None)
         self.report(flight, outcome)
 
-    async def _launch_batch(self, kind: str, flights: list[Flight], doubtful: bool) -> None:
+    async def _launch_batch(self, kind: str, flights: Sequence[Flight], doubtful: bool) -> None:
         target = self._targets[kind]
         assert isinstance(target, BatchTarget)
-        is_forgetful = isinstance(target, ForgetfulTarget)
         outcomes: Sequence[Outcome]
+        self._batch_number = number = self._batch_number + 1
         try:
             if self._may_call():
-                self._batched.update((flight.lid, flight) for flight in flights)
-                orders = [self._empowered(_order_of(flight, doubtful)) for flight in flights]
-                outcomes = await target.launch_batch(orders)
+                self._batches[number] = flights
+                outcomes = await target.launch_batch(self._orders(flights, doubtful))
             else:
                 outcomes = [TOO_LATE] * len(flights)
         except Exception as broken:  # noqa: BLE001  # why: the same
             outcomes = [_broken(kind, broken)] * len(flights)
         finally:
             self._outstanding[kind].give_back(kind, len(flights))
+        self._batches.pop(number, None)  # not where the process lets go of it: then nobody knows its end
+        if outcomes.count(SUCCEEDED) == len(flights):
+            self._reports.ended += zip(flights, outcomes, strict=True)
+        else:
+            self._land_batch(flights, outcomes, doubtful, isinstance(target, ForgetfulTarget))
+        self._wake()
+
+    def _orders(self, flights: Sequence[Flight], doubtful: bool) -> list[Order]:
+        orders = [_order_of(flight, True) for flight in flights] if doubtful else [f.order for f in flights]
+        if self._office.until_s() is not None:
+            orders = [self._empowered(order) for order in orders]
+        return orders
+
+    def _land_batch(
+        self, flights: Sequence[Flight], outcomes: Sequence[Outcome], doubtful: bool, is_forgetful: bool
+    ) -> None:
         for flight, outcome in zip(flights, outcomes, strict=True):
-            self._batched.pop(flight.lid, None)
             # What is withdrawn counts as never called: where a repeat is harmless only for a while, that is not enough.
             if outcome.is_too_late and not (doubtful and is_forgetful):
                 self._reports.withdrawn.append(flight)
             else:
                 is_doubtful = doubtful or (is_forgetful and flight.order.is_repeat)
                 self._reports.ended.append((flight, _less_certain(outcome) if is_doubtful else outcome))
-        self._wake()
 
 
 def _fitting(ended: Sequence[tuple[Flight, Outcome]]) -> int:
@@ -402,6 +430,16 @@ def _fitting(ended: Sequence[tuple[Flight, Outcome]]) -> int:
         if size > REASON_BYTES_AT_ONCE:
             return max(count, 1)
     return len(ended)
+
+
+def _by_kind(flights: Sequence[Flight]) -> dict[str, Sequence[Flight]]:
+    types = [type(flight.order.target) for flight in flights]
+    if types and types.count(types[0]) == len(types):
+        return {flights[0].kind: flights}
+    found: dict[str, list[Flight]] = {}
+    for flight in flights:
+        found.setdefault(flight.kind, []).append(flight)
+    return dict(found)
 
 
 def _key(flight: Flight) -> _Key:

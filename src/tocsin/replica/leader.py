@@ -189,7 +189,8 @@ class Leader:
                 self._launcher.give_back(reports)
                 self._elsewhere.give_back(again, told)
                 return await self._not_written(refused, asked.wishes)
-            self._launcher.written()
+            self._launcher.written(reports)
+            self._launcher.in_office(self.term)
             self._limits.ended(reports.over())
             self._call_again(again)
             asked.settle(results[len(changes) - len(asked.changes) :])
@@ -358,13 +359,15 @@ class Leader:
         now_ms = self._clock.wall_ms() - self._clock_off_ms
         try:
             changes: list[c.Change] = []
+            reports = Reports()
             while self._launcher.pending:
                 if changes:
                     await self._proposer.commit(changes, self.term, now_ms)
-                    self._launcher.written()
-                changes = changes_of(self._launcher.take(), self._launcher.targets, now_ms)
+                    self._launcher.written(reports)
+                reports = self._launcher.take()
+                changes = changes_of(reports, self._launcher.targets, now_ms)
             await self._proposer.commit([*changes, c.Resigned()], self.term, now_ms)
-            self._launcher.written()
+            self._launcher.written(reports)
             log.info("resigned", term=self.term)
         except (JournalError, Deposed) as refused:
             log.warning("left office; it could not be written down", reason=str(refused))

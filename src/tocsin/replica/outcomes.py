@@ -13,6 +13,9 @@ from tocsin.replica.launcher import Reports
 from tocsin.targets.contract import Outcome, Target, Verdict, recognises
 
 REASON_LENGTH_MAX = 500
+_WithLids = (
+    c.LaunchesAccepted | c.LaunchesSucceeded | c.LaunchesEnded | c.AttemptsFailed | c.HandOversWithdrawn
+)
 _RESOLVED = {
     Verdict.SUCCEEDED: LaunchState.SUCCEEDED,
     Verdict.NOT_STARTED: LaunchState.SKIPPED,
@@ -23,22 +26,25 @@ _RESOLVED = {
 def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> list[c.Change]:
     """One change a kind of outcome, as columns. Successes, which come in herds, take the short way."""
     accepted = c.LaunchesAccepted([], [])
-    succeeded = c.LaunchesSucceeded([], [], [], [])
+    good = (
+        reports.ended
+        if reports.is_plain
+        else [pair for pair in reports.ended if pair[1].verdict is Verdict.SUCCEEDED]
+    )
     ended = c.LaunchesEnded([], [], [], [], [], [])
     failed = c.AttemptsFailed([], [], [], [], [], [])
     for flight in reports.accepted.values():
         accepted.lids.append(flight.lid)
         accepted.attempts.append(flight.order.attempt)
-    for flight, outcome in reports.ended:
-        if outcome.verdict is Verdict.SUCCEEDED:
-            _note_success(succeeded, flight, outcome, now_ms)
-        else:
+    for flight, outcome in reports.ended if len(good) < len(reports.ended) else ():
+        if outcome.verdict is not Verdict.SUCCEEDED:
             settlement = settlement_of(flight, outcome, targets[flight.kind], now_ms)
             _note_other(ended, failed, flight, outcome, settlement, now_ms)
     withdrawn = c.HandOversWithdrawn(
         [flight.lid for flight in reports.withdrawn], [flight.order.attempt for flight in reports.withdrawn]
     )
-    return _present(accepted, succeeded, ended, failed, withdrawn)
+    found: tuple[_WithLids, ...] = (accepted, _successes(good, now_ms), ended, failed, withdrawn)
+    return [change for change in found if change.lids]
 
 
 def resolutions(told: Sequence[tuple[Flight, Outcome, str]]) -> list[c.Change]:
@@ -72,13 +78,16 @@ def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int)
     )
 
 
-def _note_success(succeeded: c.LaunchesSucceeded, flight: Flight, outcome: Outcome, now_ms: int) -> None:
-    assert succeeded.ended_ms is not None
-    assert succeeded.exit_codes is not None
-    succeeded.lids.append(flight.lid)
-    succeeded.attempts.append(flight.order.attempt)
-    succeeded.ended_ms.append(outcome.ended_ms or now_ms)
-    succeeded.exit_codes.append(outcome.exit_code)
+def _successes(good: Sequence[tuple[Flight, Outcome]], now_ms: int) -> c.LaunchesSucceeded:
+    """Columns that say nothing are left out: then the end is the time of the entry."""
+    ended_ms = [outcome.ended_ms for _, outcome in good]
+    codes = [outcome.exit_code for _, outcome in good]
+    return c.LaunchesSucceeded(
+        [flight.lid for flight, _ in good],
+        [flight.order.attempt for flight, _ in good],
+        None if _is_blank(ended_ms) else [at_ms or now_ms for at_ms in ended_ms],
+        None if _is_blank(codes) else codes,
+    )
 
 
 def _note_other(
@@ -102,22 +111,5 @@ def _note_other(
     column.exit_codes.append(outcome.exit_code)
 
 
-def _present(
-    *changes: c.LaunchesAccepted
-    | c.LaunchesSucceeded
-    | c.LaunchesEnded
-    | c.AttemptsFailed
-    | c.HandOversWithdrawn,
-) -> list[c.Change]:
-    return [_compact(change) for change in changes if change.lids]
-
-
-def _compact(change: c.Change) -> c.Change:
-    """Columns that say nothing are left out."""
-    if isinstance(change, c.LaunchesSucceeded) and _is_blank(change.exit_codes):
-        return c.LaunchesSucceeded(change.lids, change.attempts, change.ended_ms, None)
-    return change
-
-
-def _is_blank(column: Sequence[int | None] | None) -> bool:
-    return column is None or all(value is None for value in column)
+def _is_blank(column: Sequence[int | None]) -> bool:
+    return column.count(None) == len(column)

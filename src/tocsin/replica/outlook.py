@@ -47,7 +47,8 @@ class Outlook:
         crowded = self._behind is not None
         head_limit = min(limit, HEAD) if crowded else limit
         head = _due(db, now_ms, head_limit)
-        taken = [row for row in head if room.takes(row.spec)]
+        is_easy = room.takes_all([row.spec for row in head])
+        taken = head if is_easy else [row for row in head if room.takes(row.spec)]
         self._seen_ms = None
         if len(head) < head_limit:
             self._behind = (0, 0) if len(taken) < len(head) else None
@@ -77,5 +78,4 @@ class Outlook:
 
 
 def _due(db: sqlite3.Connection, now_ms: int, limit: int, after: tuple[int, int] = (0, 0)) -> list[DueRow]:
-    rows = queries.due(db, now_ms, limit, after)
-    return [DueRow(*row) for row in rows]  # type: ignore[arg-type]  # why: SQL is untyped
+    return list(map(DueRow._make, queries.due(db, now_ms, limit, after)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tocsin.model.launch import LaunchState
+from tocsin.model.target import kind_of
 from tocsin.observe.metrics import OTHER, SKIPPED_FOR, Metrics
 from tocsin.replica.launcher import Reports
 from tocsin.replica.outcomes import settlement_of
@@ -52,10 +53,12 @@ def _kind_of_skip(reason: str) -> str:
 
 
 def _count_ends(metrics: Metrics, reports: Reports, targets: dict[str, Target], now_ms: int) -> None:
+    good = [flight.order.target for flight, outcome in reports.ended if outcome.verdict is Verdict.SUCCEEDED]
     ended: Counter[tuple[str, str]] = Counter()
-    for flight, outcome in reports.ended:
+    for spec, number in Counter(map(type, good)).items():
+        ended[kind_of(spec), "succeeded"] += number
+    for flight, outcome in reports.ended if len(good) < len(reports.ended) else ():
         if outcome.verdict is Verdict.SUCCEEDED:
-            ended[flight.kind, "succeeded"] += 1
             continue
         state = settlement_of(flight, outcome, targets[flight.kind], now_ms).state
         if state is LaunchState.RETRYING:

@@ -162,6 +162,16 @@ class ForgetfulTarget(Protocol):
         ...
 
 
+@runtime_checkable
+class PatientTarget(Protocol):
+    """One that holds on to orders for longer than authority lasts at a time."""
+
+    def in_office(self, term: int, until_s: float) -> None:
+        """The authority under which orders of this term were made lasts until then, at least. Told again and again
+        while it does; from the event loop, and it must not wait for anything."""
+        ...
+
+
 def recognises(target: Target, order: Order, now_ms: int) -> bool:
     """Would the receiver recognise a repeat of this order at that moment? Its age is that of the whole launch, as the
     first of several calls may have been the one that arrived."""

@@ -69,6 +69,9 @@ class KafkaTarget:
             batch.is_abandoned = True
             raise
 
+    def in_office(self, term: int, until_s: float) -> None:
+        self._courier.terms.learn(term, until_s)
+
     async def watch(self, order: Order) -> Outcome:
         return Outcome(
             Verdict.UNKNOWN, "an event has no end to wait for: its acknowledgement was the outcome"

@@ -1,4 +1,4 @@
-"""How long authority lasts, as far as orders have told."""
+"""How long authority lasts, as far as we were told."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ _TERMS_MAX = 8
 
 
 class Terms:
-    """Authority is one and the same for all orders of a term, and grows while its leader is heard: so what a later
-    order says of its end holds for those that were sent before it."""
+    """Authority is one and the same for all orders of a term, and grows while its leader is heard: so what is said
+    later of its end holds for those that were sent before."""
 
     def __init__(self) -> None:
         self._ends: dict[int, float] = {}
 
-    def learn(self, order: Order) -> None:
-        if order.until_s is None:
+    def learn(self, term: int, until_s: float | None) -> None:
+        """From any thread: two that come at the same time may leave the lesser of both, until the next one comes."""
+        if until_s is None:
             return
-        self._ends[order.term] = max(order.until_s, self._ends.get(order.term, order.until_s))
+        self._ends[term] = max(until_s, self._ends.get(term, until_s))
         if len(self._ends) > _TERMS_MAX:
-            del self._ends[min(self._ends)]
+            self._ends.pop(min(self._ends), None)
 
     def end_s(self, order: Order) -> float:
         """When the authority ends under which it was sent."""

@@ -144,6 +144,7 @@ def whoever_asks_too_fast_is_told_how_long_to_wait(start: Any, tmp_path: Any) ->
         ("writer", "POST", "/v1/schedules/a/one:run", None, 403),
         ("writer", "POST", "/v1/schedules/a/one:backfill", {"from": "0"}, 403),
         ("writer", "POST", "/v1/bulk", {"action": "run", "selector": {"prefix": "a/"}}, 403),
+        ("operator", "POST", "/v1/bulk", {"action": "label", "selector": {"prefix": "a/"}, "labels": {"x": "y"}}, 403),
         ("writer", "GET", "/v1/tokens", None, 403),
         ("operator", "POST", "/v1/schedules/a/one:pause", {}, 200),
         ("operator", "POST", "/v1/schedules/a/one:resume", {}, 200),
@@ -225,6 +226,15 @@ def lists_show_only_what_a_token_reaches(guarded: Service, tokens: dict[str, str
         "POST", "/v1/bulk", {"action": "pause", "selector": {"everything": True}, "preview": True}
     ).body
     assert [json.loads(line).get("id") for line in lines.splitlines()] == ["a/one", None]
+
+
+def what_is_named_beyond_reach_is_refused_whether_it_exists_or_not(
+    guarded: Service, tokens: dict[str, str]
+) -> None:
+    wish = {"action": "pause", "selector": {"ids": ["b/two", "b/absent", "a/one"]}, "preview": True}
+    answer = guarded.as_(tokens["of-a"]).ask("POST", "/v1/bulk", wish)
+    *named, _ = [json.loads(line) for line in answer.body.splitlines()]
+    assert [line.get("error", {}).get("status") for line in named] == [403, 403, None]
 
 
 def an_import_refuses_the_lines_that_are_out_of_reach(guarded: Service, tokens: dict[str, str]) -> None:

@@ -82,6 +82,13 @@ def an_address_that_nobody_listens_on_is_passed_over(service):
     assert status.replica
 
 
+def several_questions_at_once_all_find_the_next_address(service):
+    async def question(client: Client) -> int:
+        return len(await asyncio.gather(*(client.status() for _ in range(4))))
+
+    assert _with([NOBODY, service.url], question) == 4
+
+
 def nobody_at_any_address_is_unreachable():
     with pytest.raises(Unreachable) as unreachable:
         _with(f"{NOBODY},{NOBODY}", lambda client: client.status())

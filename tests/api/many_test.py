@@ -144,6 +144,44 @@ def many_are_deleted_and_each_refusal_is_told(service: Service) -> None:
     assert service.ask("GET", "/v1/schedules?prefix=del/").json["items"] == []
 
 
+def those_that_are_named_are_meant_and_no_others(service: Service) -> None:
+    for id in ("named/1", "named/2", "named/3"):
+        service.create(id)
+    wish = {"action": "pause", "selector": {"ids": ["named/3", "named/gone", "named/1", "named/3"]}}
+    told = lines(service.ask("POST", "/v1/bulk", wish))
+    assert [(line["id"], line["result"]) for line in told[:-1]] == [
+        ("named/3", "paused"),
+        ("named/gone", "refused"),
+        ("named/1", "paused"),
+    ]
+    assert told[1]["error"]["status"] == 404
+    assert told[-1] == {"done": True, "counts": {"paused": 2, "refused": 1}}
+    assert service.ask("GET", "/v1/schedules/named/2").json["enabled"] is True
+
+
+def labels_of_many_are_set_and_removed_and_what_they_were_is_told(service: Service) -> None:
+    service.create("labelled/1", labels={"team": "a", "kept": "yes"})
+    service.create("labelled/2", labels={"tier": "gold"})
+    wish = {"action": "label", "selector": {"prefix": "labelled/"}, "labels": {"team": "b", "tier": None}}
+    foreseen = lines(service.ask("POST", "/v1/bulk", {**wish, "preview": True}))
+    assert foreseen[-1]["counts"] == {"would be labelled": 2}
+    told = lines(service.ask("POST", "/v1/bulk", wish))
+    assert told == [
+        {"id": "labelled/1", "result": "labelled", "was": {"team": "a", "tier": None}},
+        {"id": "labelled/2", "result": "labelled", "was": {"team": None, "tier": "gold"}},
+        {"done": True, "counts": {"labelled": 2}},
+    ]
+    one = service.ask("GET", "/v1/schedules/labelled/1").json
+    assert (one["labels"], one["version"]) == ({"team": "b", "kept": "yes"}, 2)
+    assert service.ask("GET", "/v1/schedules/labelled/2").json["labels"] == {"team": "b"}
+    assert lines(service.ask("POST", "/v1/bulk", wish))[-1]["counts"] == {"unchanged": 2}
+    for line in told[:-1]:
+        back = {"action": "label", "selector": {"ids": [line["id"]]}, "labels": line["was"]}
+        assert lines(service.ask("POST", "/v1/bulk", back))[-1]["counts"] == {"labelled": 1}
+    assert service.ask("GET", "/v1/schedules/labelled/1").json["labels"] == {"team": "a", "kept": "yes"}
+    assert service.ask("GET", "/v1/schedules/labelled/2").json["labels"] == {"tier": "gold"}
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -151,6 +189,12 @@ def many_are_deleted_and_each_refusal_is_told(service: Service) -> None:
         ({"action": "explode", "selector": {"prefix": "a"}}, "action"),
         ({"action": "pause", "selector": {"prefx": "a"}}, "selector.prefx"),
         ({"action": "pause"}, "selector"),
+        ({"action": "pause", "selector": {"ids": ["a"], "prefix": "a"}}, "selector.ids"),
+        ({"action": "pause", "selector": {"ids": ["a//b"]}}, "selector.ids"),
+        ({"action": "pause", "selector": {"ids": ["a"] * 1_001}}, "selector.ids"),
+        ({"action": "label", "selector": {"prefix": "a"}}, "labels"),
+        ({"action": "label", "selector": {"prefix": "a"}, "labels": {"=": "x"}}, "label"),
+        ({"action": "run", "selector": {"prefix": "a"}, "labels": {"x": "y"}}, "labels"),
     ],
 )
 def a_bulk_action_that_is_not_clear_is_refused(service: Service, body: Any, field: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tocsin.cli import present
 from tocsin.cli.present import Column
 
@@ -28,3 +30,13 @@ def the_widest_column_gives_way_first():
     assert present._fitted([10, 50, 20], columns, 40) == [10, 15, 15]
     assert present._fitted([10, 50, 20], columns, 5) == [10, 4, 4], "some of it must be read"
     assert present._cut("abcdef", 4) == "abc…"
+
+
+@pytest.mark.parametrize("room", [2, 5, 6, 9, 10, 40])
+def a_line_with_colours_is_cut_by_what_is_seen_of_it(room: int) -> None:
+    line = "ab\x1b[31mcd日本\x1b[0mef"
+    cut = present.clipped(line, room)
+    assert present.width(present.plain(cut)) <= room
+    assert (cut == line) is (room >= 10)
+    assert present.plain(cut).rstrip("…") in present.plain(line)
+    assert "\x1b[31m" not in cut or cut.endswith(("\x1b[0m", "\x1b[0mef"))

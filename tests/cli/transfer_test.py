@@ -208,6 +208,11 @@ def many_are_paused_resumed_launched_and_removed(tocsin):
     )
     assert [line["result"] for line in each] == ["resumed"] * 3
     assert summary == {"done": True, "counts": {"resumed": 3}}
+    words = ("bulk", "label", "--set", "tier=gold", "--unset", "team", "--prefix", "bulk/")
+    assert tocsin(*words, "--yes").err == "3 labelled\n"
+    assert json.loads(tocsin("show", "bulk/00000", "--json").out)["labels"] == {"tier": "gold"}
+    assert tocsin(*words, "--yes").err == "3 unchanged\n"
+    assert "--unset K" in tocsin("bulk", "label", "--prefix", "bulk/", "--yes").err
     assert tocsin("bulk", "run", "--prefix", "bulk/0000", "--yes").err == "3 launched\n"
     assert tocsin("bulk", "rm", "--prefix", "bulk/", "--yes").out.splitlines()[0] == "bulk/00000 removed"
     assert tocsin("list", "bulk/").out == ""

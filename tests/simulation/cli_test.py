@@ -187,8 +187,8 @@ def a_service_goes_on_in_several_processes_at_once(tmp_path: Path) -> None:
     done = _in_a_process_of_its_own(*words)
     assert done.status == 0, done.out
     assert done.err == (
-        "going on from entry 63 with 10 schedules, rebuilt from the journal's beginning and 63 entries: "
-        "the same as snapshot 39, its state file\n"
+        "going on from entry 64 with 12 schedules, rebuilt from the journal's beginning and 64 entries: "
+        "the same as snapshot 40, its state file\n"
     )
     assert {json.loads(line)["seed"] for line in done.out.splitlines()} == {1, 2}
 

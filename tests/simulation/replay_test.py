@@ -110,7 +110,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def golden(tmp_path: Path) -> Path:
-    """A whole journal of 63 entries, with a snapshot of the middle."""
+    """A whole journal of 64 entries, with a snapshot of the middle."""
     return Golden(HERE / "v1" / "first").unpack(tmp_path / "golden")
 
 
@@ -170,7 +170,7 @@ def what_was_before_is_not_judged(copies: dict[str, Path]) -> None:
 def what_an_earlier_version_has_written_goes_on(name: str, tmp_path: Path) -> None:
     data = Golden(HERE / "v1" / name).unpack(tmp_path / "data")
     start = load(data)
-    assert str(start).endswith(": the same as snapshot 39, its state file")
+    assert str(start).endswith(": the same as snapshot 40, its state file")
     assert _went_on(data, start).is_well
 
 
@@ -257,7 +257,7 @@ def a_change_that_is_not_known_is_refused(golden: Path, monkeypatch: pytest.Monk
 def a_damaged_state_is_told_and_not_needed(golden: Path) -> None:
     (golden / "state.db").write_bytes(b"not a state")
     told: list[str] = []
-    assert str(load(golden, told.append)).endswith("63 entries: the same as snapshot 39")
+    assert str(load(golden, told.append)).endswith("64 entries: the same as snapshot 40")
     assert told == [f"not compared: the state file {golden}/state.db cannot be read: file is not a database"]
 
 
@@ -280,7 +280,7 @@ def without_a_journal_the_state_will_do(kept: str, golden: Path, tmp_path: Path)
     (tmp_path / "some").mkdir()
     shutil.move(golden / kept, tmp_path / "some" / kept)
     start = load(tmp_path / "some")
-    assert start.rebuilt_from == {"state.db": "from its state file", "snapshots": "from snapshot 39"}[kept]
+    assert start.rebuilt_from == {"state.db": "from its state file", "snapshots": "from snapshot 40"}[kept]
     assert _went_on(tmp_path / "some", start).is_well
 
 
@@ -288,7 +288,7 @@ def whoever_waits_is_told_how_far_it_is(golden: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(original, "TELL_EVERY_S", 0.0)
     told: list[str] = []
     load(golden, told.append)
-    assert {"40 of 63 entries read ...", "40 of 63 entries applied ..."} <= set(told)
+    assert {"40 of 64 entries read ...", "40 of 64 entries applied ..."} <= set(told)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from litestar import Litestar, Request
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
 from tocsin.api import problems, query
@@ -18,6 +20,7 @@ from tocsin.api.door.guard import BODY_BYTES_MAX
 from tocsin.api.door.measured import Measured
 from tocsin.api.door.methods import Methods
 from tocsin.api.resources import (
+    activity,
     afterwards,
     audit,
     backup,
@@ -41,10 +44,23 @@ from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
 
 
+class Console(NamedTuple):
+    """Pages that are served beside the API."""
+
+    handlers: Sequence[HTTPRouteHandler] = ()
+    around: Callable[[ASGIApp], ASGIApp] = lambda app: app
+    """Put around everything: what is refused to whoever wanted a page is told as one."""
+
+
 def build_app(
-    replica: Replica, settings: Settings, streams: Streams | None = None, around: Around | None = None
+    replica: Replica,
+    settings: Settings,
+    streams: Streams | None = None,
+    around: Around | None = None,
+    console: Console | None = None,
 ) -> ASGIApp:
     """The API of one replica, which must have been started."""
+    pages = console or Console()
     service = Service(replica, settings, around)
     given = streams or Streams(replica)
     app = Litestar(
@@ -57,6 +73,7 @@ def build_app(
             *preview.HANDLERS,
             *afterwards.HANDLERS,
             *audit.HANDLERS,
+            *activity.HANDLERS,
             *forecast.HANDLERS,
             *bulk.HANDLERS,
             *transfer.HANDLERS,
@@ -65,6 +82,7 @@ def build_app(
             *cluster.HANDLERS,
             openapi.description,
             reference.page,
+            *pages.handlers,
         ],
         dependencies={
             "service": Provide(lambda: service, sync_to_thread=False),
@@ -84,7 +102,7 @@ def build_app(
         debug=False,
     )
     gate = Gate(Methods(app), service.doorkeeper, replica.clock, settings.rate_limit)
-    return Measured(gate, replica.metrics, replica.clock)
+    return Measured(pages.around(gate), replica.metrics, replica.clock)
 
 
 def _caller(request: Request[Any, Any, Any], service: Given) -> Caller:

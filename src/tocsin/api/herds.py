@@ -37,6 +37,8 @@ AGE_S = 600.0
 """A count that is older is made anew; meanwhile the old one serves."""
 AGE_IN_DOUBT_S = 10.0
 """If it was a reason to refuse, it is made anew sooner: somebody may have made room elsewhere."""
+AGE_UNFOLLOWED_S = 120.0
+"""Where there is no limit, nothing that passes is counted along: then a count is soon out of date."""
 PATIENCE_S = 2.0
 """So long those who come first wait for the first count."""
 _NOWHERE = Seconds()
@@ -109,6 +111,27 @@ class Herds:
         self._put(change.added, 1)
         self._put(change.removed, -1)
         return change
+
+    async def company(
+        self, schedule: Schedule, former: ScheduleView | None, patience_s: float
+    ) -> Crowd | None:
+        """For whoever is still writing it: the fullest second of the day to come that it would be launched in, and how
+        many others are launched then. Told without a limit too. None: they are still being counted."""
+        try:
+            herd = await asyncio.wait_for(self._fresh(), patience_s)
+        except TimeoutError:
+            herd = self._herd
+        if herd is None:
+            return None
+        now_s = self._replica.clock.wall_ms() // 1000
+        there = _NOWHERE
+        if former is not None and former.enabled:
+            there = herd.seconds_of(former.id, _text(former, former.resolved), now_s)
+        wanted = herd.seconds_of(schedule.id, _text(schedule, _settled(schedule, former, now_s)), now_s)
+        herd.add(there, -1)
+        crowd = herd.crowd(wanted, 0)
+        herd.add(there)
+        return crowd or Crowd(now_s, 0)
 
     def undo(self, change: Change) -> None:
         """It was not carried out."""
@@ -191,7 +214,8 @@ class Herds:
         """The present count; None: there is none yet."""
         now_s = self._replica.clock.elapsed_s()
         age_s = now_s - self._made_s
-        is_old = self._herd is None or age_s > AGE_S or (self._was_full and age_s > AGE_IN_DOUBT_S)
+        age_s_max = AGE_S if self.limit else AGE_UNFOLLOWED_S
+        is_old = self._herd is None or age_s > age_s_max or (self._was_full and age_s > AGE_IN_DOUBT_S)
         if self._making is None and is_old:
             self._making = asyncio.create_task(self._make(), name="herd")
             self._first_s = self._first_s if self._herd is not None and self._first_s is not None else now_s

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import structlog
 import uvicorn
+from litestar.types import ASGIApp
 
-from tocsin.api.app import build_app
+from tocsin.api.app import Console, build_app
 from tocsin.api.around import Around
 from tocsin.api.door.access import ensure_admin
 from tocsin.api.door.lobby import Lobby, Patience
 from tocsin.api.door.protocol import PatientProtocol
 from tocsin.api.door.tls import Certificate, certificate
-from tocsin.api.resources import events
-from tocsin.api.resources.streams import Streams
+from tocsin.api.resources.streams import STREAM_PATHS, Streams
 from tocsin.config import Settings
 from tocsin.errors import InvalidInput, NoLeader, TocsinError, Uncertain
 from tocsin.replica.replica import Replica
@@ -73,7 +73,7 @@ class _Server(uvicorn.Server):
         for each in list(self.server_state.connections):
             if isinstance(each, PatientProtocol) and each.cycle is not None:
                 is_open = not each.cycle.response_complete
-                if is_open and each.cycle.scope["path"] == events.PATH:
+                if is_open and each.cycle.scope["path"] in STREAM_PATHS:
                     each.give_up()
 
 
@@ -83,10 +83,12 @@ async def run(
     on_ready: Callable[[str], Awaitable[None]],
     patience: Patience | None = None,
     around: Around | None = None,
+    console: Console | None = None,
 ) -> int:
     """Serve until a signal comes or the replica fails. Returns the exit status of the process.
 
-    ``on_ready`` is given the address, once requests are answered. ``around`` are the other replicas.
+    ``on_ready`` is given the address, once requests are answered. ``around`` are the other replicas, ``console`` the
+    pages that are served beside the API.
     """
     shown = certificate(settings)
     listener = bind(settings)
@@ -98,7 +100,9 @@ async def run(
             if settings.needs_tokens() and not await _has_admin(replica, settings, stop):
                 return 0
             door = _Door(listener, shown, patience or Patience())
-            return await _serve(replica, settings, door, stop, on_ready, around)
+            streams = Streams(replica)
+            app = build_app(replica, settings, streams, around, console)
+            return await _serve(replica, app, streams, door, stop, on_ready)
         finally:
             await replica.stop()
 
@@ -168,14 +172,13 @@ def bind(settings: Settings) -> socket.socket:
 
 async def _serve(
     replica: Replica,
-    settings: Settings,
+    app: ASGIApp,
+    streams: Streams,
     door: _Door,
     stop: asyncio.Event,
     on_ready: Callable[[str], Awaitable[None]],
-    around: Around | None,
 ) -> int:
-    streams = Streams(replica)
-    server = make_server(build_app(replica, settings, streams, around), door.patience, door.shown)
+    server = make_server(app, door.patience, door.shown)
     gc.freeze()  # what lives as long as the process need not be looked through whenever somebody sends a long list
     serving = asyncio.create_task(server.serve(sockets=[door.listener]), name="api")
     stopping = asyncio.create_task(stop.wait(), name="signal")

@@ -21,6 +21,8 @@ from tocsin.cli.look import (
     limits,
     output,
     schedules,
+    timeline,
+    top,
     versions,
     why,
 )
@@ -92,6 +94,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "The service": {
         "serve": serve.serve,
         "status": schedules.status,
+        "top": top.top,
         "limits": limits.limits,
         "whoami": tokens.whoami,
         "version": version,
@@ -116,6 +119,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "run": single.run,
         "launches": launches.launches,
         "launch": launch.launch,
+        "timeline": timeline.timeline,
         "events": events.events,
         "output": output.output,
         "cancel": single.cancel,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import unicodedata
@@ -34,6 +35,9 @@ _COLORS = {
     "suspicious": _RED,
     "refused": _RED,
 }
+TITLE = "title"
+"""Painted as this, it stands out."""
+_PAINT = re.compile(r"(\x1b\[[0-9;]*m)")
 _ROOMY = 140
 _NARROWEST = 4
 
@@ -125,6 +129,36 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         print(f"{name:<{width}}  {printable(value)}")
+
+
+def painted(text: str, state: str) -> str:
+    """In the colour of that state, where a person looks and wants colours."""
+    style = _BOLD if state == TITLE else _COLORS.get(state)
+    if not style or not text.strip() or not a_person_looks() or not is_colourful():
+        return text
+    return f"\x1b[{style}m{text}\x1b[0m"
+
+
+def clipped(text: str, room: int) -> str:
+    """A line with colours in it, cut where the window ends."""
+    if width(plain(text)) <= room:
+        return text
+    kept, left = [], room - 1
+    for part in _PAINT.split(text):
+        if part.startswith("\x1b"):
+            kept.append(part)
+            continue
+        cut = part if width(part) <= left else _cut(part, left + 1)
+        kept.append(cut)
+        left -= width(cut)
+        if cut != part:
+            break
+    return "".join(kept) + ("\x1b[0m" if len(kept) > 1 else "")
+
+
+def plain(text: str) -> str:
+    """Without its colours."""
+    return _PAINT.sub("", text)
 
 
 def printable(text: str) -> str:

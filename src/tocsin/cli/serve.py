@@ -170,13 +170,14 @@ def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
     _warn_of_variables()
     # Only now, when the settings are known to be good: it takes half a second to load.
     from tocsin.api import server
+    from tocsin.ui import console
 
     async def on_ready(url: str) -> None:
         added = await _add_examples(url, settings) if example else 0
         _greet(url, settings, added, as_json)
 
     async def whole() -> int:
-        return await server.run(node.replica, settings, on_ready, around=node.around)
+        return await server.run(node.replica, settings, on_ready, around=node.around, console=console())
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(whole())

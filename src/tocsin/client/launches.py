@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from tocsin.client.asking import PAGE, Asking, launch_path
 from tocsin.client.events import follow_events
+from tocsin.model.activity import ActivityView
 from tocsin.model.answer import LaunchDetail, LaunchPage, OutputView, StatusView
 from tocsin.model.event import Event
 from tocsin.model.launch import LaunchView
@@ -75,6 +76,11 @@ class Launches(Asking):
         given = (("prefix", prefix), ("schedule", schedule))
         params = [(name, value) for name, value in given if value] + [("kind", kind) for kind in kinds]
         return follow_events(self._wire, [*params, ("follow", str(follow).lower())], after)
+
+    async def activity(self, *, since: str = "", until: str = "", bucket: str = "") -> ActivityView:
+        """What happened in numbers, by default in the last hour, minute by minute. ``bucket``: such as 5m or 1h."""
+        given = (("since", since), ("until", until), ("bucket", bucket))
+        return await self._get("/v1/activity", ActivityView, [(name, value) for name, value in given if value])
 
     async def status(self) -> StatusView:
         return await self._get("/v1/status", StatusView)

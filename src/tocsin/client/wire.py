@@ -98,13 +98,14 @@ class Wire:
         is_harmless = again.may_repeat(method, sent) if repeatable is None else repeatable
         tries = Tries(self._urls, method, may_repeat=is_harmless)
         while True:
-            url = self._urls[self._at]
+            at = self._at
+            url = self._urls[at]
             whole = URL(url + path + (f"?{query}" if query else ""), encoded=True)
             try:
                 return await self._ask(url, method, whole, body, sent, tries.is_hasty)
             except TocsinError as wrong:
                 await tries.failed(wrong)
-            self._turn()
+            self._turn(at)
 
     async def _ask(
         self,
@@ -144,9 +145,11 @@ class Wire:
             raise TocsinError("the client is not open", hint="use it as `async with Client() as client:`")
         return self._session
 
-    def _turn(self) -> None:
-        """To the next address: who did not answer now will be asked again only after all others."""
-        self._at = (self._at + 1) % len(self._urls)
+    def _turn(self, failed: int) -> None:
+        """To the next address: who did not answer now will be asked again only after all others. Of several questions
+        that fail there at once only the first turns: the others would turn back."""
+        if self._at == failed:
+            self._at = (failed + 1) % len(self._urls)
 
     async def stream(
         self,
@@ -167,7 +170,8 @@ class Wire:
         unreachable = ""
         refusal: TocsinError | None = None
         for _ in self._urls:
-            url = self._urls[self._at]
+            at = self._at
+            url = self._urls[at]
             whole = URL(url + path + (f"?{query}" if query else ""), encoded=True)
             try:
                 async with session.request(
@@ -184,14 +188,14 @@ class Wire:
                 raise distrust(url, wrong.certificate_error) from None
             except aiohttp.ClientConnectorError as wrong:
                 unreachable = unreached(wrong.os_error)
-                self._turn()
+                self._turn(at)
             except (aiohttp.ClientError, TimeoutError) as wrong:
-                self._turn()
+                self._turn(at)
                 raise cut_off(url, wrong) from None
             except TocsinError as wrong:
                 if not wrong.retryable or not (method == "GET" or isinstance(wrong, NoLeader)):
                     raise
-                self._turn()
+                self._turn(at)
                 if isinstance(body, AsyncIterable):
                     raise  # a part of it may be gone
                 refusal = wrong

@@ -17,6 +17,9 @@ from tocsin.cron.zones import GAP_FILLED_MAX_S, UNIX_MAX
 
 _TOLD_MAX = 3
 _COUNTED_MAX = 5_000
+_UNTOUCHED = "none of its occurrences"
+_EVERY = "@every counts elapsed time and is not moved"
+_ONCE = "@at is one instant and is not moved"
 
 
 class ClockChange(NamedTuple):
@@ -29,6 +32,11 @@ class ClockChange(NamedTuple):
     """``2027-03-28: clocks go from 02:00 to 03:00``"""
     effect: str
     """``the occurrence of 02:30 is launched at 03:00``"""
+
+    @property
+    def is_felt(self) -> bool:
+        """Does it make any difference to this schedule?"""
+        return not self.effect.startswith((_UNTOUCHED, _EVERY, _ONCE))
 
 
 def between(reading: Reading, after: int, upto: int) -> Iterator[ClockChange]:
@@ -53,15 +61,12 @@ def _told(reading: Reading, at: int, before: int, after: int) -> ClockChange:
 def _effect(reading: Reading, old: int, new: int) -> str:
     """``old`` and ``new`` are what the clocks show before and after the change, as local seconds."""
     if not isinstance(reading.rule, Recurrence):
-        every = isinstance(reading.rule, Every)
-        return (
-            "@every counts elapsed time and is not moved" if every else "@at is one instant and is not moved"
-        )
+        return _EVERY if isinstance(reading.rule, Every) else _ONCE
     local = read(" ".join(reading.words), "UTC", "", None).rule
     first, last = min(old, new), max(old, new) - 1
     times = _times(local, first, last)
     if not times:
-        return f"none of its occurrences lies between {_time(first)} and {_time(last + 1)}"
+        return f"{_UNTOUCHED} lies between {_time(first)} and {_time(last + 1)}"
     if new < old:
         return _repeated(times, reading.rule.fixed)
     return _left_out(times, reading.rule.fixed, new - old, _time(new), local.matches(new))

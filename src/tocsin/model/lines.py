@@ -15,6 +15,8 @@ class BulkLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     result: str
     error: Problem | None = None
+    was: dict[str, str | None] = {}
+    """What its labels were that are changed; null: it had none. Sent back as they are, they undo it."""
 
 
 class ImportLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

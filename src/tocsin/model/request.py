@@ -9,7 +9,8 @@ import msgspec
 NOTE_LENGTH_MAX = 2000
 Note = Annotated[str, msgspec.Meta(max_length=NOTE_LENGTH_MAX)]
 Moment = Annotated[str, msgspec.Meta(max_length=40, description="RFC 3339 with an offset, or unix seconds")]
-BulkAction = Literal["pause", "resume", "run", "delete"]
+BulkAction = Literal["pause", "resume", "run", "delete", "label"]
+NAMED_MAX = 1_000
 
 
 class RestoreRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -44,9 +45,13 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     prefix: Annotated[str, msgspec.Meta(max_length=200)] = ""
     labels: dict[str, str] = {}
     enabled: bool | None = None
-    target: Literal["exec", "http", "null"] | None = None
+    target: Literal["exec", "http", "kafka", "nats", "null"] | None = None
     everything: bool = False
     """Must be said when nothing else narrows it down."""
+    ids: Annotated[
+        list[Annotated[str, msgspec.Meta(max_length=200)]], msgspec.Meta(max_length=NAMED_MAX)
+    ] = []
+    """Exactly these, and nothing else is to be said."""
 
 
 class BulkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -57,6 +62,8 @@ class BulkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     note: Note = ""
     preview: bool = False
     """Only tell which ones it would be."""
+    labels: dict[str, str | None] = {}
+    """For ``label``: what each is to have; null removes one."""
 
 
 ReplicaName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]

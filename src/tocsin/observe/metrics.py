@@ -45,6 +45,7 @@ _ROUTE_OF = {
     "backup": "backup",
     "cluster": "cluster",
     "audit": "audit",
+    "activity": "status",
     "forecast": "forecast",
     "limits": "status",
 }

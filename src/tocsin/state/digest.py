@@ -22,6 +22,7 @@ _ORDERED = {
     "missed": "sid, from_s",
     "forgotten": "sid",
     "record": "rid",
+    "minute": "at_min",
     "token": "id",
 }
 

@@ -4,10 +4,11 @@
 moves; its key starts with the moment, so that a midnight herd is one range on disk. ``launch`` holds open launches
 and history; its row number grows in the order of the journal, so that old history is one range as well.
 ``revision`` keeps former versions: a launch goes on with the version that it started under, and ``why`` can tell
-what was in force at any time. ``record`` says who did what, and when.
+what was in force at any time. ``record`` says who did what, and when. ``minute`` counts what happened (see
+``minutes``).
 """
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -126,6 +127,33 @@ CREATE TABLE record (
 CREATE INDEX record_by_about ON record (about, rid);
 CREATE INDEX record_by_actor ON record (actor, rid);
 CREATE INDEX record_by_launch ON record (lid, rid) WHERE lid IS NOT NULL;
+
+CREATE TABLE minute (
+  at_min INTEGER PRIMARY KEY,     -- unix time in minutes
+  started INTEGER NOT NULL DEFAULT 0,
+  succeeded INTEGER NOT NULL DEFAULT 0,
+  failed INTEGER NOT NULL DEFAULT 0,
+  skipped INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
+  in_doubt INTEGER NOT NULL DEFAULT 0,
+  missed INTEGER NOT NULL DEFAULT 0,
+  retries INTEGER NOT NULL DEFAULT 0,
+  latest_ms INTEGER NOT NULL DEFAULT 0,   -- how late the latest start was
+  late_5 INTEGER NOT NULL DEFAULT 0,      -- starts that were up to 5 ms late
+  late_10 INTEGER NOT NULL DEFAULT 0,     -- from there up to 10 ms, and so on
+  late_20 INTEGER NOT NULL DEFAULT 0,
+  late_50 INTEGER NOT NULL DEFAULT 0,
+  late_100 INTEGER NOT NULL DEFAULT 0,
+  late_200 INTEGER NOT NULL DEFAULT 0,
+  late_500 INTEGER NOT NULL DEFAULT 0,
+  late_1000 INTEGER NOT NULL DEFAULT 0,
+  late_2000 INTEGER NOT NULL DEFAULT 0,
+  late_5000 INTEGER NOT NULL DEFAULT 0,
+  late_15000 INTEGER NOT NULL DEFAULT 0,
+  late_60000 INTEGER NOT NULL DEFAULT 0,
+  late_300000 INTEGER NOT NULL DEFAULT 0,
+  late_more INTEGER NOT NULL DEFAULT 0
+);
 
 CREATE TABLE token (
   id TEXT PRIMARY KEY,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocsin.api.description import audits, forecasts, limits
+from tocsin.api.description import activities, audits, forecasts, limits
 from tocsin.api.query import ID_PATTERN, PREFIX_PATTERN
 from tocsin.model.ids import ID_LENGTH_MAX
 from tocsin.model.launch import LaunchState
@@ -135,6 +135,7 @@ FIELDS: dict[str, dict[str, Words]] = {
     "LaunchDetail": {**_LAUNCH, "attempts": {"description": "The attempts before the last one."}},
     "SchedulePage": {"cursor": {"description": "Asks for the next page. Empty: there is none."}},
     "LaunchPage": {"cursor": {"description": "Asks for the next page. Empty: there is none."}},
+    **activities.FIELDS,
     **audits.FIELDS,
     **forecasts.FIELDS,
     **limits.FIELDS,

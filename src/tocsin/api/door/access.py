@@ -59,6 +59,7 @@ NEEDS = {
     "events": READ,
     "history": READ,
     "audit": READ,
+    "activity": READ,
     "forecast": READ,
     "limits": READ,
     "status": READ,
@@ -72,9 +73,14 @@ NEEDS = {
     "stepDown": ADMIN,
     "addReplica": ADMIN,
     "removeReplica": ADMIN,
+    "console": READ,
 }
-PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/login", "/logout"})
 """They tell nothing about what is scheduled here."""
+STATIC = "/static/"
+"""Nor do the files that pages are made with."""
+COOKIE = "tocsin"
+"""In it a browser keeps the token that somebody showed at the login."""
 USE_NOTED_EVERY_MS = 60_000
 _SECRET_BYTES = 32
 
@@ -96,7 +102,7 @@ class Doorkeeper:
 
     async def caller(self, headers: Mapping[str, str]) -> Caller:
         """Whoever sent these headers, or ``Unauthenticated``."""
-        given = headers.get("authorization")
+        given = headers.get("authorization") or self._kept(headers)
         if given is None:
             if self.tokens_needed:
                 raise Unauthenticated(
@@ -117,6 +123,14 @@ class Doorkeeper:
             )
         self._note_use(id, now_ms)
         return caller_of(token)
+
+    def _kept(self, headers: Mapping[str, str]) -> str | None:
+        """What a browser has kept since the login. Where no token is needed it may be one of another service on this
+        machine, and is left alone."""
+        if not self.tokens_needed:
+            return None
+        pairs = (each.strip().partition("=") for each in headers.get("cookie", "").split(";"))
+        return next((f"Bearer {value}" for name, _, value in pairs if name == COOKIE and value), None)
 
     async def check_still_valid(self, caller: Caller) -> None:
         """A request may go on for hours; the token that it came with may not."""
@@ -151,6 +165,10 @@ class Doorkeeper:
             self._noting = None
 
 
+def is_public(path: str) -> bool:
+    return path in PUBLIC or path.startswith(STATIC)
+
+
 def provide_caller(request: Request[Any, Any, Any]) -> Caller:
     caller: Caller = request.scope["state"]["caller"]
     return caller
@@ -158,7 +176,7 @@ def provide_caller(request: Request[Any, Any, Any]) -> Caller:
 
 async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Called by the framework before each handler: does the caller have the right, and does it reach that far?"""
-    if connection.scope["path"] in PUBLIC:
+    if is_public(connection.scope["path"]):
         return
     caller: Caller = connection.scope["state"]["caller"]
     require(caller, NEEDS.get(getattr(handler, "operation_id", None) or "", ADMIN))

@@ -17,6 +17,7 @@ from tocsin.model.ids import check_id, parse_launch_name
 
 SCHEDULE_VERBS = ("pause", "resume", "run", "backfill", "restore", "versions", "upcoming", "why")
 LAUNCH_VERBS = ("output", "cancel", "resolve")
+PAGE_VERBS = ("edit", "part")
 SCHEDULES = "/v1/schedules/"
 LAUNCHES = "/v1/launches/"
 
@@ -26,6 +27,8 @@ def routed(path: str) -> str:
     for prefix, verbs, checked in (
         (SCHEDULES, SCHEDULE_VERBS, check_id),
         (LAUNCHES, LAUNCH_VERBS, _check_name),
+        ("/schedules/", PAGE_VERBS, check_id),
+        ("/launches/", PAGE_VERBS, _check_name),
     ):
         if path.startswith(prefix) and len(path) > len(prefix):
             return prefix + _segments(path[len(prefix) :], verbs, checked)

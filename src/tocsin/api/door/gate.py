@@ -43,11 +43,12 @@ class Gate:
         guard.check(
             scope["method"], path, headers, scheme=scope["scheme"], any_host=self._doorkeeper.tokens_needed
         )
-        if path in access.PUBLIC:
+        if access.is_public(path):
             caller = EVERYBODY._replace(scopes=frozenset())
-            if path not in _PROBES:
+            if path not in _PROBES and not path.startswith(access.STATIC):
                 self._pages.take(_peer(scope))
         else:
+            guard.check_came_from_us(scope["method"], headers)
             caller = await self._caller(headers, _peer(scope))
             self._pace.take(caller.token or _peer(scope))
         scope["state"] = {**(scope.get("state") or {}), "caller": caller}

@@ -24,7 +24,12 @@ from tocsin.api.problems import HttpRefusal
 BODY_BYTES_MAX = 256 * 1024
 """Twice what a schedule may have: room for blanks and escapes."""
 IMPORT = "/v1/import"
-_KINDS = {IMPORT: ("application/x-ndjson", "application/jsonl", "application/ndjson")}
+_FORM = ("application/x-www-form-urlencoded",)
+_KINDS = {
+    IMPORT: ("application/x-ndjson", "application/jsonl", "application/ndjson"),
+    "/login": _FORM,
+    "/logout": _FORM,
+}
 _FOREIGN = ("cross-site", "same-site")
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 
@@ -47,6 +52,19 @@ def check(method: str, path: str, headers: Mapping[str, str], *, scheme: str, an
         raise HttpRefusal(403, "requests from pages of other sites are not accepted")
     if method in _WITH_BODY and has_body(headers):
         _check_body(path, headers)
+
+
+def check_came_from_us(method: str, headers: Mapping[str, str]) -> None:
+    """A browser sends its cookie along whoever made it ask. What changes something must say that a page of ours did:
+    every browser tells with such a request where it comes from, and that was looked at in ``check``."""
+    is_ambient = "cookie" in headers and "authorization" not in headers
+    is_ours = "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
+    if is_ambient and method in _WITH_BODY and not is_ours:
+        raise HttpRefusal(
+            403,
+            "a cookie alone does not allow to change anything",
+            hint="send Authorization: Bearer TOKEN",
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -15,7 +15,7 @@ from litestar.params import HeaderParameter, QueryParameter
 from tocsin.api import query
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
-from tocsin.api.resources.streams import EventStream, Streams, frame_of
+from tocsin.api.resources.streams import STREAM_PATHS, EventStream, Streams, frame_of
 from tocsin.api.service import Given
 from tocsin.errors import Gap, InvalidInput, NoLeader
 from tocsin.model.event import END, GAP, KINDS, Event, Place, kinds_of, place_behind
@@ -23,7 +23,7 @@ from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
 
-PATH = "/v1/events"
+PATH = STREAM_PATHS[0]
 CATCH_UP_S = 5.0
 KEEP_ALIVE_S = 15.0
 """A stream never says nothing for longer than this: so a reader can tell that it has been cut off."""
@@ -99,7 +99,7 @@ async def events(
     wanted = Wanted(prefix, schedule, kinds_of(given, field="kind"), _visible(caller))
     place = await _start(replica, last_event_id, after)
     streams.check_room(caller)
-    may_stay = _stay(replica, caller)
+    may_stay = stay(replica, caller)
     return EventStream(streams, caller.token, _frames(replica, streams, place, wanted, may_stay, follow))
 
 
@@ -111,7 +111,7 @@ def _visible(caller: Caller) -> Callable[[str], bool]:
     return caller.reaches
 
 
-def _stay(replica: Replica, caller: Caller) -> Callable[[], bool]:
+def stay(replica: Replica, caller: Caller) -> Callable[[], bool]:
     """Whoever came with a token shows it again when tokens were changed, and now and then: it may have expired."""
     if not caller.token:
         return lambda: True

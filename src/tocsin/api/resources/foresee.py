@@ -13,7 +13,7 @@ from litestar.params import FromPath, QueryParameter
 from tocsin.api import query
 from tocsin.api.description.about import about
 from tocsin.api.resources.limits import waits_for
-from tocsin.api.service import Given, moment_of, seconds_of
+from tocsin.api.service import Given, Service, moment_of, seconds_of
 from tocsin.decide import why
 from tocsin.decide.timeline import plan
 from tocsin.errors import InvalidInput, NotFound
@@ -63,17 +63,20 @@ async def why_launched(
 ) -> WhyView:
     """For any instant, past or to come: what was launched, what was skipped and why, or why there was nothing to
     launch."""
-    now_ms = service.now_ms()
-    instant_s = None if at is None else seconds_of(moment_of(at, "at"))
+    return await answer_why(service, unquote(id), None if at is None else seconds_of(moment_of(at, "at")))
+
+
+HANDLERS = (upcoming, why_launched)
+
+
+async def answer_why(service: Service, id: str, instant_s: int | None) -> WhyView:
+    """Of the last instant before now, if none is named."""
     view: WhyView
-    view, spec = await service.replica.read(_why, unquote(id), instant_s, now_ms, service.history_age_ms)
+    view, spec = await service.replica.read(_why, id, instant_s, service.now_ms(), service.history_age_ms)
     limit = waits_for(service, spec) if spec is not None else ""
     if limit:
         view = msgspec.structs.replace(view, answer=f"{view.answer} It waits: the limit {limit} is reached.")
     return view
-
-
-HANDLERS = (upcoming, why_launched)
 
 
 def _upcoming(db: sqlite3.Connection, id: str, after_s: int, count: int) -> UpcomingView:

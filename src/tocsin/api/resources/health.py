@@ -71,26 +71,38 @@ def disk_of(data: Path) -> Disk | None:
     return Disk(usage.total, usage.free)
 
 
+class Issue(NamedTuple):
+    """Something that somebody should look at."""
+
+    kind: str
+    words: str
+
+
 def issues(service: Service, found: Health, within: Sequence[str] = ()) -> list[str]:
     """The worst first. Empty: all is well."""
-    told = (
-        _cannot_write(service),
-        _stands_still(service, found),
-        _is_silent(service, within),
-        _is_wrong(service),
-        _replicas_are_lost(service),
-        _lags(service, found),
-        _clocks_differ(service),
-        _clock_was_put_back(service, found),
-        _disk_is_nearly_full(service, found),
-        _in_doubt(found),
-        _stalled(found),
-        _failed(found),
-        _missed(found),
-        _snapshot_is_missing(service, found),
-        _backup_is_missing(service),
-    )
-    return [issue for issue in told if issue]
+    return [issue.words for issue in issues_by_kind(service, found, within)]
+
+
+def issues_by_kind(service: Service, found: Health, within: Sequence[str] = ()) -> list[Issue]:
+    """The same, for who has more to say about some kinds of them."""
+    told = {
+        "unwritable": _cannot_write(service),
+        "still": _stands_still(service, found),
+        "silent": _is_silent(service, within),
+        "wrong": _is_wrong(service),
+        "lost": _replicas_are_lost(service),
+        "lag": _lags(service, found),
+        "clocks": _clocks_differ(service),
+        "clock": _clock_was_put_back(service, found),
+        "disk": _disk_is_nearly_full(service, found),
+        "in_doubt": _in_doubt(found),
+        "stalled": _stalled(found),
+        "failed": _failed(found),
+        "missed": _missed(found),
+        "snapshot": _snapshot_is_missing(service, found),
+        "backup": _backup_is_missing(service),
+    }
+    return [Issue(kind, words) for kind, words in told.items() if words]
 
 
 def uptime_s(service: Service) -> float:

@@ -74,7 +74,7 @@ async def list_launches(
 )
 async def get_launch(service: Given, name: FromPath[str]) -> LaunchDetail:
     """The launch, with the attempts that came before its last one."""
-    return await service.replica.read(_detail, unquote(name))
+    return await service.replica.read(detail, unquote(name))
 
 
 @get(
@@ -108,7 +108,7 @@ async def get_output(
     number = attempt or max(1, launch.attempt)
     found = await wherever(service, kind, name, number, launch.replica)
     if found is None:
-        raise NotFound(f"there is no output of attempt {number} of {name!r}", hint=_why_no_output(kind))
+        raise NotFound(f"there is no output of attempt {number} of {name!r}", hint=why_no_output(kind))
     position = len(found.head) + found.dropped + len(found.tail)
     if after is not None:
         found, position = beyond(found, after)
@@ -154,7 +154,8 @@ async def cancel_launch(
 HANDLERS = (list_launches, get_launch, get_output, cancel_launch)
 
 
-def _detail(db: sqlite3.Connection, name: str) -> LaunchDetail:
+def detail(db: sqlite3.Connection, name: str) -> LaunchDetail:
+    """The launch, its attempts and its steps."""
     view = views.launch(db, name)
     return LaunchDetail(
         **msgspec.structs.asdict(view), attempts=views.attempts(db, name), steps=steps.steps(db, name)
@@ -188,7 +189,8 @@ def _plain(found: Output) -> bytes:
     return found.head + f"\n[... {found.dropped} bytes were not kept ...]\n".encode() + found.tail
 
 
-def _why_no_output(kind: str) -> str:
+def why_no_output(kind: str) -> str:
+    """The likely reason, in words."""
     if kind == "exec":
         return "it was not started, or its record is no longer kept"
     return f"a target of kind {kind!r} captures none"

@@ -14,12 +14,14 @@ from tocsin.api import bodies
 from tocsin.api.description import samples
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
-from tocsin.api.service import Given, moment_of, seconds_of
+from tocsin.api.service import Given, Service, moment_of, seconds_of
 from tocsin.api.texts import schedule_of
 from tocsin.decide import preview as decide
 from tocsin.errors import InvalidInput, NotFound
 from tocsin.model.preview import DAYS_MAX, PreviewRequest, PreviewView
 from tocsin.model.rights import require_reach
+from tocsin.model.schedule import Schedule
+from tocsin.model.token import Caller
 from tocsin.state import queries, views
 
 _one_at_a_time = ThreadPoolExecutor(max_workers=1, thread_name_prefix="preview")
@@ -53,19 +55,26 @@ async def preview(request: Request[Any, Any, Any], service: Given, caller: WhoAs
     sent = await bodies.taken(request, _sent)
     written = bytes(sent.schedule)
     schedule = await bodies.aside(len(written), schedule_of, written)
-    require_reach(caller, schedule.id)
-    former = await service.replica.read(_former, schedule.id, decide.once_of(schedule))
-    now_s = service.now_ms() // 1000
-    if sent.from_ is None:
-        from_s = now_s if former is None else max(now_s, former.decided_upto_s)
-    else:
-        from_s = seconds_of(moment_of(sent.from_, "from"))
-    return await asyncio.get_running_loop().run_in_executor(
-        _one_at_a_time, decide.preview, former, schedule, now_s, from_s, sent.days
-    )
+    return await previewed(service, caller, schedule, sent.days, sent.from_)
 
 
 HANDLERS = (preview,)
+
+
+async def previewed(
+    service: Service, caller: Caller, schedule: Schedule, days: int, since: str | None = None
+) -> PreviewView:
+    """What would change if this schedule were put."""
+    require_reach(caller, schedule.id)
+    former = await service.replica.read(_former, schedule.id, decide.once_of(schedule))
+    now_s = service.now_ms() // 1000
+    if since is None:
+        from_s = now_s if former is None else max(now_s, former.decided_upto_s)
+    else:
+        from_s = seconds_of(moment_of(since, "from"))
+    return await asyncio.get_running_loop().run_in_executor(
+        _one_at_a_time, decide.preview, former, schedule, now_s, from_s, days
+    )
 
 
 def _sent(body: bytes) -> _Sent:

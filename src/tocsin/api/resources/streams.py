@@ -30,6 +30,8 @@ from tocsin.state.events import Opened
 
 log = structlog.get_logger()
 
+STREAM_PATHS = ("/v1/events", "/live")
+"""Whose answers have no end of their own."""
 STREAMS_MAX = 100
 STREAMS_OF_ONE_MAX = 20
 PORTION = 500

@@ -42,7 +42,7 @@ def launches(
     Example: tocsin launches billing/payroll --state failed,in_doubt
     """
     wanted = _one_of(id, schedule)
-    page = ask(url, lambda client: _launches(client, wanted, state or [], since, until, limit))
+    page = ask(url, lambda client: collected(client, wanted, state or [], since, until, limit))
     if as_json:
         print_json(page)
         return
@@ -61,9 +61,10 @@ def _one_of(id: str, schedule: str) -> str:
     return id or schedule
 
 
-async def _launches(
+async def collected(
     client: Client, schedule: str, states: list[str], since: str, until: str, limit: int
 ) -> LaunchPage:
+    """As many as are wanted, of as many pages as that takes."""
     from tocsin.model.answer import LaunchPage
 
     since = await moments.written_moment(client, since, field="since", schedule=schedule)

@@ -1,4 +1,4 @@
-"""``bulk pause``, ``bulk resume``, ``bulk run`` and ``bulk rm``: the same for many schedules."""
+"""``bulk pause``, ``bulk resume``, ``bulk run``, ``bulk label`` and ``bulk rm``: the same for many schedules."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from tocsin.model.request import BulkRequest, Selector
 
 _SHOWN = 10
-Action = Literal["pause", "resume", "run", "delete"]
+Action = Literal["pause", "resume", "run", "delete", "label"]
 Prefix = Annotated[str, typer.Option("--prefix", help="Ids that begin so.")]
 Label = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="Several: all must hold.")]
 Everything = Annotated[bool, typer.Option("--all", help="Every schedule there is.")]
 Preview = Annotated[bool, typer.Option("--preview", help="Only tell which ones it would be.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only what is refused, and the sum.")]
-_VERBS = {"pause": "Pause", "resume": "Resume", "run": "Launch", "delete": "Remove"}
+_VERBS = {"pause": "Pause", "resume": "Resume", "run": "Launch", "delete": "Remove", "label": "Label"}
 
 app = typer.Typer(
     help="Do the same to many schedules.",
@@ -101,6 +101,35 @@ def run(
 
 
 @app.command(cls=Command)
+def label(
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="K=V", help="A label that each is to have.")
+    ] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="K", help="A label that none is to have.")
+    ] = None,
+    prefix: Prefix = "",
+    label: Label = None,
+    everything: Everything = False,
+    preview: Preview = False,
+    yes: Yes = False,
+    quiet: Quiet = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Set or remove labels of many schedules. Each that changes gets a new version.
+
+    Example: tocsin bulk label --set team=finance --unset owner --prefix billing/
+    """
+    labels: dict[str, str | None] = {**pairs(set_, "set"), **dict.fromkeys(unset or ())}
+    if not labels:
+        raise InvalidInput(
+            "nothing says which labels", field="--set", value="", allowed="--set K=V, --unset K, or both"
+        )
+    _all("label", _choice(prefix, label, everything, preview, yes, quiet, url, as_json), labels=labels)
+
+
+@app.command(cls=Command)
 def rm(
     prefix: Prefix = "",
     label: Label = None,
@@ -142,18 +171,20 @@ def _choice(
     return _Choice(Selector(prefix, labels, everything=everything), yes, preview, quiet, url, as_json)
 
 
-def _all(action: Action, choice: _Choice, note: str = "") -> None:
+def _all(
+    action: Action, choice: _Choice, note: str = "", labels: dict[str, str | None] | None = None
+) -> None:
     from tocsin.model.request import BulkRequest
 
     count = 0
     if not choice.yes:
-        foreseen = BulkRequest(action, choice.selector, preview=True)
+        foreseen = BulkRequest(action, choice.selector, preview=True, labels=labels or {})
         count = ask(choice.url, lambda client: _foresee(client, foreseen, choice))
         if choice.preview or not count:
             return
         noun = "this schedule" if count == 1 else f"these {count} schedules"
         confirm(f"{_VERBS[action]} {noun}?")
-    wish = BulkRequest(action, choice.selector, note)
+    wish = BulkRequest(action, choice.selector, note, labels=labels or {})
     summary = ask(choice.url, lambda client: _do(client, wish, count, choice))
     if choice.as_json:
         print_json(summary)

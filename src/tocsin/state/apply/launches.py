@@ -6,14 +6,16 @@ attempt has begun) changes nothing.
 
 from __future__ import annotations
 
-from itertools import repeat
+from itertools import groupby, repeat
+from operator import itemgetter
 
 from tocsin.errors import AlreadyExists, NotFound, Refused
 from tocsin.model import change as c
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchKind, LaunchState
 from tocsin.model.rule import Overlap, decode_rule
-from tocsin.state.apply.context import Context
+from tocsin.state import minutes
+from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
 
 _OPEN = f"state < {CLOSED_FROM}"
 _IN_THE_WAY = f"NOT (state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL)"
@@ -22,6 +24,7 @@ _IN_THE_WAY = f"NOT (state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL)"
 
 def attempts_started(context: Context, change: c.AttemptsStarted) -> None:
     entry = context.entry
+    minutes.count_attempts(context.db, entry.time_ms, change.lids, change.attempts)
     context.db.executemany(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = ?1, term = ?2, retry_at_ms = NULL, "
         "started_ms = coalesce(started_ms, ?3), attempt_ms = ?3, accepted_ms = NULL, reason = NULL "
@@ -44,29 +47,47 @@ def accepted(context: Context, change: c.LaunchesAccepted) -> None:
 
 
 def succeeded(context: Context, change: c.LaunchesSucceeded) -> None:
+    columns = (change.attempts, change.ended_ms, change.exit_codes)
+    if len(change.lids) >= HERD and all(map(is_uniform, columns)):
+        touched = context.db.execute(
+            f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = ?, exit_code = ?, reason = NULL "
+            f"WHERE lid IN (SELECT value FROM json_each(?)) AND attempt = ? AND {_OPEN}",
+            (
+                context.entry.time_ms if change.ended_ms is None else change.ended_ms[0],
+                None if change.exit_codes is None else change.exit_codes[0],
+                numbers(change.lids),
+                change.attempts[0],
+            ),
+        ).rowcount
+        return minutes.count(context.db, context.entry.time_ms, succeeded=touched)
     ended = repeat(context.entry.time_ms) if change.ended_ms is None else iter(change.ended_ms)
     codes = repeat(None) if change.exit_codes is None else iter(change.exit_codes)
-    context.db.executemany(
+    touched = context.db.executemany(
         f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = ?, exit_code = ?, reason = NULL "
         f"WHERE lid = ? AND attempt = ? AND {_OPEN}",
         zip(ended, codes, change.lids, change.attempts, strict=False),
-    )
+    ).rowcount
+    return minutes.count(context.db, context.entry.time_ms, succeeded=touched)
 
 
 def ended(context: Context, change: c.LaunchesEnded) -> None:
-    context.db.executemany(
-        "UPDATE launch SET state = ?, reason = ?, ended_ms = ?, exit_code = ?, retry_at_ms = NULL "
-        f"WHERE lid = ? AND attempt = ? AND {_OPEN}",
-        zip(
-            change.states,
-            change.reasons,
-            change.ended_ms,
-            change.exit_codes,
-            change.lids,
-            change.attempts,
-            strict=True,
-        ),
+    """State by state, so that each knows how many took effect."""
+    rows = zip(
+        change.states,
+        change.reasons,
+        change.ended_ms,
+        change.exit_codes,
+        change.lids,
+        change.attempts,
+        strict=True,
     )
+    for state, alike in groupby(sorted(rows, key=itemgetter(0)), itemgetter(0)):
+        touched = context.db.executemany(
+            "UPDATE launch SET state = ?, reason = ?, ended_ms = ?, exit_code = ?, retry_at_ms = NULL "
+            f"WHERE lid = ? AND attempt = ? AND {_OPEN}",
+            alike,
+        ).rowcount
+        minutes.count_ends(context.db, context.entry.time_ms, state, touched)
 
 
 def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
@@ -139,6 +160,7 @@ def requested(context: Context, change: c.LaunchRequested) -> object:
             reason,
         ),
     )
+    minutes.count(db, entry.time_ms, started=int(is_started))
     context.record("launched", change.id, change.actor, version=version, lid=lid)
     return lid
 
@@ -214,12 +236,14 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
             "accepted_ms = NULL, ended_ms = NULL, cancel = NULL, reason = NULL WHERE lid = ?",
             (entry.term, entry.time_ms, lid),
         )
+        minutes.count(db, entry.time_ms, retries=1)
     else:
         told = f"resolved: {change.note}" if change.note else "resolved by hand"
         db.execute(
             "UPDATE launch SET state = ?, ended_ms = ?, reason = ? WHERE lid = ?",
             (change.state, entry.time_ms, told, lid),
         )
+        minutes.count_ends(db, entry.time_ms, change.state, 1)
     outcome = "launched again" if change.state is None else LaunchState(change.state).name.lower()
     note = f"{outcome}: {change.note}" if change.note else outcome
     context.record("resolved", change.schedule, change.actor, lid=lid, note=note)
@@ -269,8 +293,9 @@ def _cancel(context: Context, lid: int, reason: str) -> None:
 
 
 def _close_if_cancelled(context: Context, lid: int) -> None:
-    context.db.execute(
+    touched = context.db.execute(
         f"UPDATE launch SET state = {LaunchState.CANCELLED:d}, reason = cancel, ended_ms = ?, retry_at_ms = NULL "
         f"WHERE lid = ? AND cancel IS NOT NULL AND state IN ({LaunchState.RETRYING:d}, {LaunchState.QUEUED:d})",
         (context.entry.time_ms, lid),
-    )
+    ).rowcount
+    minutes.count(context.db, context.entry.time_ms, cancelled=touched)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tocsin.model import change as c
 from tocsin.model.launch import CLOSED_FROM, LaunchState
 from tocsin.model.rule import decode_rule
+from tocsin.state import minutes
 from tocsin.state.apply.context import Context
 
 BRIEF_MS = 6_000
@@ -41,12 +42,13 @@ def restored(context: Context, change: c.Restored) -> None:
     over. The latter goes on waiting where once more is harmless: all at once would be against its owner's will."""
     context.meta.doubtful_until_ms = context.entry.time_ms
     _doubt_what_waits(context)
-    context.db.execute(
+    touched = context.db.execute(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, retry_at_ms = NULL, "
         "started_ms = coalesce(started_ms, instant_s * 1000), attempt_ms = ?, accepted_ms = NULL "
         f"WHERE state < {CLOSED_FROM} AND state = {LaunchState.RETRYING:d}",
         (context.entry.time_ms,),
-    )
+    ).rowcount
+    minutes.count(context.db, context.entry.time_ms, retries=touched)
     _was_absent(context, since_ms=change.since_ms)
 
 
@@ -61,6 +63,7 @@ def _doubt_what_waits(context: Context) -> None:
         "'the record of this time was lost: it may have had its turn' WHERE lid = ?",
         doubtful,
     )
+    minutes.count(context.db, context.entry.time_ms, in_doubt=len(doubtful))
 
 
 def checkpoint(context: Context, change: c.Checkpoint) -> int:

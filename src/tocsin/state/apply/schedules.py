@@ -16,6 +16,7 @@ from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.model.rule import Missed, Rule, decode_rule, encode_rule
 from tocsin.model.schedule import Schedule, is_same
+from tocsin.state import minutes
 from tocsin.state.apply.context import Context
 
 VERSIONS_KEPT = 200
@@ -127,12 +128,13 @@ def _create(context: Context, change: c.SchedulePut) -> Put:
         meta.next_sid += 1
     else:
         sid, version = former[0], former[1] + 1
-        db.execute(
+        touched = db.execute(
             f"UPDATE launch SET state = {LaunchState.SKIPPED:d}, ended_ms = ?, "
             "reason = 'the schedule was deleted while this launch waited' "
             f"WHERE sid = ? AND state = {LaunchState.QUEUED:d}",
             (entry.time_ms, sid),
-        )
+        ).rowcount
+        minutes.count(db, entry.time_ms, skipped=touched)
     schedule, spec = change.schedule, _encode(change.schedule)
     db.execute(
         "INSERT INTO schedule VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)",
@@ -265,6 +267,7 @@ def _record_skipped(context: Context, sid: int, version: int, instant_s: int, re
         f"VALUES (?, ?, ?, ?, {LaunchKind.SCHEDULED:d}, {LaunchState.SKIPPED:d}, 0, ?, ?, ?)",
         (lid, sid, version, instant_s, entry.term, entry.time_ms, reason),
     )
+    minutes.count_skips(db, entry.time_ms, (reason,))
 
 
 def _keep_revision(context: Context, schedule_id: str, present: _Present, ended_by: str) -> None:

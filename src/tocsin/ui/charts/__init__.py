@@ -1,0 +1,1 @@
+"""Numbers as pictures: pure functions that write SVG."""

@@ -1,0 +1,61 @@
+"""``/live``: tells a page that something has changed, about once a second at most.
+
+It does not tell what: a page asks for itself again and exchanges the parts that differ. So a page is never more than
+its first answer, a thousand launches a second cost no more than one, and after a fail-over it goes on as if nothing had
+been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+
+import msgspec
+from litestar import get
+from litestar.di import NamedDependency
+
+from tocsin.api.door.access import WhoAsks
+from tocsin.api.resources.events import KEEP_ALIVE_S, stay
+from tocsin.api.resources.streams import EventStream, Streams
+from tocsin.api.service import Given
+from tocsin.replica.replica import Replica
+from tocsin.ui.answer import OPERATION
+
+PATH = "/live"
+EVERY_S = 1.0
+
+
+@get(PATH, operation_id=OPERATION, include_in_schema=False, media_type="text/event-stream")
+async def live(caller: WhoAsks, service: Given, streams: NamedDependency[Streams]) -> EventStream:
+    """Ticks, each with how far this replica is and who leads."""
+    streams.check_room(caller)
+    ticks = _ticks(service.replica, streams.ending, stay(service.replica, caller))
+    return EventStream(streams, caller.token, ticks)
+
+
+HANDLERS = (live,)
+
+
+async def _ticks(
+    replica: Replica, ending: asyncio.Event, may_stay: Callable[[], bool]
+) -> AsyncGenerator[bytes, None]:
+    yield b"retry: 1000\n" + _tick(replica)
+    seen = replica.meta.seq
+    while may_stay():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(replica.applied.wait_beyond(seen), KEEP_ALIVE_S)
+        if replica.applied.is_over:
+            return
+        if replica.meta.seq == seen:
+            yield b": still here\n\n"
+            continue
+        seen = replica.meta.seq
+        yield _tick(replica)
+        await replica.clock.wait(ending, EVERY_S)
+
+
+def _tick(replica: Replica) -> bytes:
+    status = replica.status()
+    told = {"sequence": status.sequence, "leader": status.leader, "term": status.term, "role": status.role}
+    return b"data: " + msgspec.json.encode(told) + b"\n\n"

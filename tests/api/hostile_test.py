@@ -22,7 +22,6 @@ def _is_problem(answer: Any, *statuses: int) -> bool:
 
 def an_unknown_path_is_a_problem(service):
     for path in (
-        "/",
         "/v1",
         "/v1/jobs",
         "/v2/schedules",

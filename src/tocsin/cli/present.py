@@ -143,17 +143,13 @@ def clipped(text: str, room: int) -> str:
     """A line with colours in it, cut where the window ends."""
     if width(plain(text)) <= room:
         return text
-    kept, left = [], room - 1
+    kept, left = "", len(_cut(plain(text), room)) - 1
     for part in _PAINT.split(text):
         if part.startswith("\x1b"):
-            kept.append(part)
-            continue
-        cut = part if width(part) <= left else _cut(part, left + 1)
-        kept.append(cut)
-        left -= width(cut)
-        if cut != part:
-            break
-    return "".join(kept) + ("\x1b[0m" if len(kept) > 1 else "")
+            kept += part
+        else:
+            kept, left = kept + part[:left], max(0, left - len(part))
+    return f"{kept}…"
 
 
 def plain(text: str) -> str:

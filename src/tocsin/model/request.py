@@ -51,7 +51,7 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     ids: Annotated[
         list[Annotated[str, msgspec.Meta(max_length=200)]], msgspec.Meta(max_length=NAMED_MAX)
     ] = []
-    """Exactly these, and nothing else is to be said."""
+    """Only these."""
 
 
 class BulkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

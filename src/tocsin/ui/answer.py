@@ -90,7 +90,7 @@ def templates() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals.update(version=__version__, static=static_address, **words.FOR_TEMPLATES)
+    made.globals.update(tocsin_version=__version__, static=static_address, **words.FOR_TEMPLATES)
     return made
 
 

@@ -43,8 +43,11 @@ async def _ticks(
     yield b"retry: 1000\n" + _tick(replica)
     seen = replica.meta.seq
     while may_stay():
+        # Not wait_for: before Python 3.12 it swallows a cancellation that comes with the entry waited for, and then a
+        # reader who has left, as one does who acts and goes on to another page, would be told for ever.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(replica.applied.wait_beyond(seen), KEEP_ALIVE_S)
+            async with asyncio.timeout(KEEP_ALIVE_S):
+                await replica.applied.wait_beyond(seen)
         if replica.applied.is_over:
             return
         if replica.meta.seq == seen:

@@ -218,7 +218,19 @@ FIELDS: dict[str, dict[str, Words]] = {
         "prefix": {"description": "Ids that begin with this.", "pattern": PREFIX_PATTERN},
         "labels": {**_SCHEDULE["labels"], "description": "Labels that must all hold."},
         "everything": {"description": "All schedules are meant: it must be said."},
+        "ids": {
+            "description": "Only these.",
+            "items": {"type": "string", "pattern": ID_PATTERN, "maxLength": ID_LENGTH_MAX},
+        },
     },
+    "BulkRequest": {
+        "labels": {
+            **_SCHEDULE["labels"],
+            "description": "With the action `label`: what each is to have; null removes one.",
+            "additionalProperties": {"type": ["string", "null"], "maxLength": 200, "format": "printable"},
+        },
+    },
+    "BulkLine": {"was": {"description": "The labels that are changed, as they were; null: it had none."}},
     "TokenRequest": {
         "prefixes": {
             "description": "Of ids, in whole parts; none for an admin. Without any it reaches everything.",
@@ -275,6 +287,21 @@ WHOLE: dict[str, Words] = {
             {"required": ["enabled"], "properties": {"enabled": {"type": "boolean"}}},
             {"required": ["target"], "properties": {"target": {"type": "string"}}},
             {"required": ["everything"], "properties": {"everything": {"const": True}}},
+            {"required": ["ids"], "properties": {"ids": {"minItems": 1}}},
+        ]
+    },
+    "BulkRequest": {
+        "oneOf": [
+            {
+                "required": ["labels"],
+                "properties": {"action": {"const": "label"}, "labels": {"minProperties": 1}},
+            },
+            {
+                "properties": {
+                    "action": {"enum": ["pause", "resume", "run", "delete"]},
+                    "labels": {"maxProperties": 0},
+                }
+            },
         ]
     },
 }

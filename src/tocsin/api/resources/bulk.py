@@ -28,6 +28,7 @@ from tocsin.model.lines import MEDIA_TYPE, BulkLine, Summary
 from tocsin.model.request import BulkRequest, Selector
 from tocsin.model.rights import require, require_reach
 from tocsin.model.schedule import LABELS_MAX, ScheduleView, check
+from tocsin.model.target import kind_of
 from tocsin.model.token import OPERATE, WRITE, Caller
 from tocsin.state import rows, views
 
@@ -82,18 +83,11 @@ def _check(selector: Selector) -> None:
         )
     for key, value in selector.labels.items():
         check_label(key, value)
-    narrowed = selector.prefix or selector.labels or selector.enabled is not None or selector.target
-    if selector.ids:
-        if narrowed or selector.everything:
-            raise InvalidInput(
-                "the ids say already which ones are meant",
-                field="selector.ids",
-                value=len(selector.ids),
-                allowed="ids alone, or anything but ids",
-            )
-        for id in selector.ids:
-            check_id(id, field="selector.ids")
-        return
+    narrowed = (
+        selector.prefix or selector.labels or selector.enabled is not None or selector.target or selector.ids
+    )
+    for id in selector.ids:
+        check_id(id, field="selector.ids")
     if not narrowed and not selector.everything:
         raise InvalidInput(
             "nothing narrows it down, so every schedule would be meant",
@@ -153,12 +147,23 @@ async def _found(service: Service, caller: Caller, wish: BulkRequest) -> AsyncIt
 
 
 async def _named(service: Service, caller: Caller, wish: BulkRequest) -> AsyncIterator[list[BulkLine]]:
-    """Each is told of, in the order of the request: also one that is not there, or not theirs."""
+    """Each is told of, in the order of the request: also one that is not there, or not theirs. Not so one of which
+    something else that was said does not hold."""
     ids = list(dict.fromkeys(wish.selector.ids))
     for begin in range(0, len(ids), PAGE):
         part = ids[begin : begin + PAGE]
         known = await service.replica.read(rows.named, [id for id in part if caller.reaches(id)])
-        yield await asyncio.gather(*(_one_named(service, caller, wish, id, known.get(id)) for id in part))
+        meant = [id for id in part if id not in known or _holds(wish.selector, known[id])]
+        yield await asyncio.gather(*(_one_named(service, caller, wish, id, known.get(id)) for id in meant))
+
+
+def _holds(selector: Selector, view: ScheduleView) -> bool:
+    return (
+        view.id.startswith(selector.prefix)
+        and selector.enabled in (None, view.enabled)
+        and selector.target in (None, kind_of(view.target))
+        and selector.labels.items() <= view.labels.items()
+    )
 
 
 async def _one_named(

@@ -23,15 +23,14 @@ def a_reader_who_leaves_just_when_something_happens_is_gone(turns: int) -> None:
         replica: Any = SimpleNamespace(
             applied=applied, meta=SimpleNamespace(seq=1), clock=SystemClock(), status=lambda: status
         )
-        told: list[bytes] = []
+        is_told = asyncio.Event()
 
         async def read() -> None:
-            async for frame in _ticks(replica, asyncio.Event(), lambda: True):
-                told.append(frame)
+            async for _ in _ticks(replica, asyncio.Event(), lambda: True):
+                is_told.set()
 
         reader = asyncio.create_task(read())
-        while not told:
-            await asyncio.sleep(0)
+        await is_told.wait()
         await asyncio.sleep(0)
         replica.meta.seq = 2
         applied.notice(2)

@@ -80,7 +80,9 @@ class Launches(Asking):
     async def activity(self, *, since: str = "", until: str = "", bucket: str = "") -> ActivityView:
         """What happened in numbers, by default in the last hour, minute by minute. ``bucket``: such as 5m or 1h."""
         given = (("since", since), ("until", until), ("bucket", bucket))
-        return await self._get("/v1/activity", ActivityView, [(name, value) for name, value in given if value])
+        return await self._get(
+            "/v1/activity", ActivityView, [(name, value) for name, value in given if value]
+        )
 
     async def status(self) -> StatusView:
         return await self._get("/v1/status", StatusView)

@@ -30,7 +30,7 @@ sim: $(VENV)/.run  ## Simulate fresh seeds under all faults: make sim FOR=1h JOB
 	$(BIN)/tocsin sim --for $(or $(FOR),10m) --jobs $(or $(JOBS),2) $(WITH)
 
 # Three replicas and their faults: on a busy machine they would measure the others. They themselves mostly wait.
-CLUSTERS := tests/cluster tests/local_cluster_test.py
+CLUSTERS := tests/cluster tests/local_cluster_test.py tests/ui/failover_test.py tests/ui/cluster_test.py
 # Here fractions of a second are measured.
 ALONE := tests/cluster/planned_test.py
 

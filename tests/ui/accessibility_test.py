@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 from tests.receivers import hanging_up
 from tests.ui.conftest import PHONE, Console, settled
-from tests.ui.sample import Names, fill, pages
+from tests.ui.sample import Names, fill, pages, stop
 
 KINDS = tuple(pages(Names("", "", "", "")))
 _FITS = "document.scrollingElement.scrollWidth <= document.scrollingElement.clientWidth"
@@ -21,7 +21,9 @@ _STICKS_OUT = """[...document.querySelectorAll("main *")]
 @pytest.fixture(scope="module")
 def filled(service) -> Iterator[dict[str, str]]:
     with hanging_up() as port:
-        yield pages(fill(service, port))
+        names = fill(service, port)
+        yield pages(names)
+        stop(service, names)
 
 
 def _check(page: Page, *rules: str) -> None:

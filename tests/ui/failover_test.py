@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.cluster.cluster import Cluster, Replica
 from tests.cluster.places import on_loopback
+from tests.cluster.waiting import until
 from tests.needs import program
 from tests.ui.conftest import Console
 
@@ -80,9 +81,11 @@ def a_page_on_the_killed_replica_tells_so_and_goes_on_when_it_is_back(replicas, 
     killed = replicas.followers()[0]
     console = at(killed)
     console.expects("ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY|Failed to fetch|50[34]|ERR_NETWORK|ERR_SOCKET")
-    page = _marked(console.open("/launches?schedule=tick/second"))
-    killed.kill()
+    page = console.open("/launches?schedule=tick/second")
     banner = page.locator("#cut-off")
+    until(lambda: page.reload() and banner.locator("a").count() == 2, "all to be known there")
+    _marked(page)
+    killed.kill()
     expect(banner).to_be_visible(timeout=PATIENCE_MS)
     expect(banner).to_contain_text(f"{killed.name} does not answer.")
     expect(page.locator("#live-state")).to_have_text("reconnecting")

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Response, expect
 from tests.receivers import hanging_up
 from tests.ui.conftest import Console, settled
-from tests.ui.sample import Names, fill, pages
+from tests.ui.sample import Names, fill, pages, stop
 
 BYTES_MAX = 200_000
 KINDS = tuple(pages(Names("", "", "", "")))
@@ -19,7 +19,9 @@ KINDS = tuple(pages(Names("", "", "", "")))
 @pytest.fixture(scope="module")
 def filled(service) -> Iterator[dict[str, str]]:
     with hanging_up() as port:
-        yield pages(fill(service, port))
+        names = fill(service, port)
+        yield pages(names)
+        stop(service, names)
 
 
 @pytest.mark.parametrize("kind", KINDS)

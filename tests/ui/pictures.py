@@ -20,7 +20,7 @@ from tests.api.conftest import Service
 from tests.needs import program
 from tests.receivers import hanging_up
 from tests.ui.conftest import OPTIONS, PHONE, Console, Trouble, settled
-from tests.ui.sample import fill, pages
+from tests.ui.sample import fill, pages, stop
 
 _BATCH = 20_000
 LOOKS = (("light", 1280), ("dark", 1280), ("phone", PHONE))
@@ -37,13 +37,14 @@ def main() -> None:
         try:
             if count:
                 _import(service, count)
-            addresses = pages(fill(service, port))
+            names = fill(service, port)
             with sync_playwright() as playwright:
                 path = program("chromium", "chromium")
                 chromium = playwright.chromium.launch(executable_path=path, args=OPTIONS)
-                for name, address in addresses.items():
+                for name, address in pages(names).items():
                     _look(chromium, service, name, address, folder)
                 chromium.close()
+            stop(service, names)
         finally:
             service.stop()
 

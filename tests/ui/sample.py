@@ -83,6 +83,12 @@ def fill(service: Service, hangs_up: int) -> Names:
     )
 
 
+def stop(service: Service, names: Names) -> None:
+    """What runs would outlive the service."""
+    service.ask("POST", f"/v1/launches/{names.running}:cancel")
+    ended(service, names.running)
+
+
 def run(service: Service, id: str) -> dict[str, Any]:
     """A launch, just asked for."""
     answer = service.ask("POST", f"/v1/schedules/{id}:run")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 
 def a_schedule_is_made_changed_run_watched_and_its_failure_understood(console, tmp_path):
     go_on = tmp_path / "go-on"
     page = console.open("/schedules")
     page.get_by_role("link", name=re.compile("New")).first.click()
+    _until_ready(page)
 
     page.get_by_label("Id", exact=True).fill("story/ledger")
     page.get_by_label("Schedule text").fill("0 9 * * MON-FRI")
@@ -25,6 +26,7 @@ def a_schedule_is_made_changed_run_watched_and_its_failure_understood(console, t
     expect(page.get_by_role("heading", level=1)).to_contain_text("story/ledger")
 
     page.get_by_role("link", name="Edit").first.click()
+    _until_ready(page)
     script = (
         f"echo opening the ledger; until [ -e {go_on} ]; do sleep 0.05; done; echo it is locked >&2; exit 3"
     )
@@ -49,3 +51,9 @@ def a_schedule_is_made_changed_run_watched_and_its_failure_understood(console, t
 
     page.get_by_role("link", name="Overview").click()
     expect(page.get_by_role("main")).to_contain_text("story/ledger")
+
+
+def _until_ready(page: Page) -> None:
+    """The form is filled in by its script, over whatever is there: a person is slower than that."""
+    page.wait_for_load_state("load")
+    expect(page.locator("#zones option").first).to_be_attached()

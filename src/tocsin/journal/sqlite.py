@@ -108,7 +108,8 @@ class SqliteJournal:
     async def _wait_for_more(self) -> None:
         """Appends of this process wake us; those of another process are found by looking."""
         try:
-            await asyncio.wait_for(self._grown.wait(), _POLL_S)
+            async with asyncio.timeout(_POLL_S):
+                await self._grown.wait()
         except TimeoutError:
             return
 

@@ -200,7 +200,8 @@ class Replica:
                     raise
                 log.debug("nobody to carry it out yet", reason=str(nobody))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.applied.wait_beyond(seq), 0.2)
+                async with asyncio.timeout(0.2):
+                    await self.applied.wait_beyond(seq)
 
     async def _try_to_propose(self, command: Command) -> Any:
         leader = self.meta.leader
@@ -213,7 +214,8 @@ class Replica:
     async def _applied_here(self, seq: int) -> None:
         """What was done there is to be seen here, before whoever asked for it looks."""
         try:
-            await asyncio.wait_for(self.applied.wait_beyond(seq - 1), PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                await self.applied.wait_beyond(seq - 1)
         except TimeoutError:
             raise Uncertain(
                 "it was done, but this replica has not heard of it yet", hint="look again in a moment"

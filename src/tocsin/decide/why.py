@@ -78,7 +78,7 @@ def _of_launch(launch: LaunchView, facts: Facts) -> str:
         "started": "It is being handed to its target",
         "running": "It is running",
         "retrying": "An attempt failed and the next one is to come",
-        "queued": "It waits",
+        "queued": "It waits in line",
         "succeeded": "It was launched and succeeded",
         "failed": "It was launched and failed",
         "cancelled": "It was cancelled",

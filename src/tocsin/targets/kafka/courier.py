@@ -103,7 +103,7 @@ class Courier:
                 if lane is None:
                     lane = self._lanes[topic] = Lane(topic)
                 lane.waiting.append(parcel)
-                self._terms.learn(order.term, order.until_s)
+                self._terms.learn(order)
 
     def _send(self, now_s: float) -> bool:
         """Hand on as much as the lanes have room for. False: there was nothing, or no room."""
@@ -275,7 +275,7 @@ class Courier:
         order = parcel.order
         if parcel.batch.is_abandoned:
             return _NOBODY_WAITS
-        if has_ended(self._terms.end_s(order), now_s + HAND_OVER_S):
+        if has_ended(self._terms.may_be_sent_until_s(order), now_s + HAND_OVER_S):
             # Called again at once, by whoever leads: not for ever, while there is nobody to call.
             return self._in_vain(PATIENCE_S) if self._hearing.silence_s(now_s) > PATIENCE_S else TOO_LATE
         limit_s = PATIENCE_S if order.timeout_s is None else order.timeout_s

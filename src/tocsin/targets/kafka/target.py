@@ -70,7 +70,7 @@ class KafkaTarget:
             raise
 
     def in_office(self, term: int, until_s: float) -> None:
-        self._courier.terms.learn(term, until_s)
+        self._courier.terms.renew(term, until_s)
 
     async def watch(self, order: Order) -> Outcome:
         return Outcome(

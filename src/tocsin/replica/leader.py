@@ -30,7 +30,7 @@ from tocsin.replica.proposer import Proposer
 from tocsin.replica.scheduler import Agenda, agenda
 from tocsin.replica.surroundings import Surroundings
 from tocsin.replica.vigil import HEARTBEAT_S, Vigil
-from tocsin.replica.wishes import Prepared, Wish, Wishes, prepared, settle
+from tocsin.replica.wishes import COMMANDS_AT_ONCE, Prepared, Wish, Wishes, prepared, settle
 from tocsin.state import queries
 
 log = structlog.get_logger()
@@ -40,6 +40,8 @@ DUE_AT_ONCE = 5_000
 DUE_WHEN_ASKED = 1_200
 """While callers wait for answers a herd is taken up in smaller portions: each of them is a turn that they wait for."""
 ASKED_S = 1.0
+COMMANDS_BESIDE = 12
+"""So many commands are carried out in a turn that also launches: each of them is a caller who then asks for more."""
 CONCLUDED_AT_ONCE = 200
 """So many open launches a new leader looks into before it is heard again."""
 GRACE_S = 10.0
@@ -98,6 +100,7 @@ class Leader:
         self._former_terms = former_terms
         self.term = term
         self._asked_s = 0.0
+        self._had_many = False
         self.ready = asyncio.Event()
 
     # What others may ask of it
@@ -168,7 +171,13 @@ class Leader:
         for id, reason in plan.decision.unreadable.items():
             log.error("a schedule cannot be read on this machine", schedule=id, reason=reason)
         reports = self._launcher.take(portion)
-        asked: Prepared = await self._on_state(prepared, self._store.db, self._wishes.take(), now_ms)
+        # A long list of schedules takes a while. Between two of them come the launches that have fallen due.
+        is_busy = bool(plan.decision.sids)
+        wishes = self._wishes.take(
+            COMMANDS_BESIDE if is_busy else COMMANDS_AT_ONCE, with_many=not (is_busy and self._had_many)
+        )
+        asked: Prepared = await self._on_state(prepared, self._store.db, wishes, now_ms)
+        self._had_many = asked.many is not None
         forgotten = await self._forgetting.changes(now_ms)
         outcomes = changes_of(reports, self._launcher.targets, now_ms)
         again = self._elsewhere.take_again()

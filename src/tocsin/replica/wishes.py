@@ -71,18 +71,19 @@ class Wishes:
             "it could not be confirmed in time: it may still be carried out", hint="look before you try again"
         )
 
-    def take(self) -> list[Wish]:
+    def take(self, most: int = COMMANDS_AT_ONCE, *, with_many: bool = True) -> list[Wish]:
         """As many as fit into one entry, in the order they came. A second one about the same has to wait: it is to be
-        prepared on the state that the first leaves behind. Others need not wait with it."""
+        prepared on the state that the first leaves behind. Others need not wait with it. ``with_many``: also one that
+        is about many schedules."""
         size = 0
         named: set[str] = set()
         taken: list[Wish] = []
         left: list[Wish] = []
         for place, wish in enumerate(self._waiting):
             size += wish.size
-            is_full = len(taken) == COMMANDS_AT_ONCE or (taken and size > COMMAND_BYTES_AT_ONCE)
+            is_full = len(taken) == most or (taken and size > COMMAND_BYTES_AT_ONCE)
             is_many = isinstance(wish.command, PutSchedules)  # it may be about any: it goes alone
-            if is_full or (is_many and named):
+            if is_full or (is_many and (named or not with_many)):
                 left += self._waiting[place:]
                 break
             if wish.command.about in named:

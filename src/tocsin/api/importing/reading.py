@@ -17,7 +17,7 @@ from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
 from tocsin.targets.permissions import Permissions
 
-ROWS_MAX = 2_000
+ROWS_MAX = 800
 
 
 class Block(NamedTuple):

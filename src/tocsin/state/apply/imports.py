@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import repeat
+import sqlite3
+from collections.abc import Sequence
+from itertools import chain, repeat
 
 from tocsin.model import change as c
 from tocsin.model.new import NewSchedules
 from tocsin.state.apply.context import Context
+
+ROWS_AT_ONCE = 200
 
 
 def created(context: Context, change: c.SchedulesCreated) -> int:
@@ -18,20 +22,24 @@ def created(context: Context, change: c.SchedulesCreated) -> int:
     sids = range(meta.next_sid, meta.next_sid + count)
     meta.next_sid += count
     before = db.total_changes
-    db.executemany(
-        "INSERT OR IGNORE INTO schedule VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, NULL, 'created', ?)",
-        zip(
-            sids,
-            new.ids,
-            new.enabled,
-            new.resolved,
-            new.zones,
-            new.rules,
-            repeat(entry.time_ms),
-            repeat(entry.time_ms),
-            new.specs,
-            repeat(change.actor),
-            strict=False,
+    _insert_together(
+        db,
+        "INSERT OR IGNORE INTO schedule VALUES ",
+        "(?, ?, 1, ?, ?, ?, ?, ?, ?, ?, NULL, 'created', ?)",
+        list(
+            zip(
+                sids,
+                new.ids,
+                new.enabled,
+                new.resolved,
+                new.zones,
+                new.rules,
+                repeat(entry.time_ms),
+                repeat(entry.time_ms),
+                new.specs,
+                repeat(change.actor),
+                strict=False,
+            )
         ),
     )
     made = db.total_changes - before
@@ -56,7 +64,17 @@ def _set_due(context: Context, new: NewSchedules, sids: range) -> None:
         if instant_s is not None
     ]
     rows.sort()  # one after another in the table: pages are visited once
-    context.db.executemany("INSERT INTO due VALUES (?, ?, ?)", rows)
+    _insert_together(context.db, "INSERT INTO due VALUES ", "(?, ?, ?)", rows)
+
+
+def _insert_together(
+    db: sqlite3.Connection, insert: str, values: str, rows: Sequence[tuple[object, ...]]
+) -> None:
+    """So many rows a statement. With one each, this thread would let go of the interpreter for every row, and wait for
+    it again while others are busy: launches that are due meanwhile would wait with it."""
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[first : first + ROWS_AT_ONCE]
+        db.execute(insert + ", ".join([values] * len(some)), list(chain.from_iterable(some)))
 
 
 def _note(ids: list[str]) -> str:

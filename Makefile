@@ -17,7 +17,8 @@ cluster: $(VENV)/.run  ## Start three replicas here, for you to kill the one tha
 	@$(BIN)/python deploy/local_cluster.py --example $(WITH)
 
 test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tests
-	$(BIN)/python -m pytest -n 5 --dist loadfile $(addprefix --ignore ,$(CLUSTERS))
+	$(BIN)/python -m pytest -n 5 --dist loadfile $(addprefix --ignore ,$(CLUSTERS) $(BROWSERS))
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(BROWSERS)
 	$(BIN)/python -m pytest -n 4 --dist loadfile $(CLUSTERS) --ignore $(ALONE)
 	$(BIN)/python -m pytest $(ALONE)
 	$(BIN)/tocsin sim --seed $(KEPT_SEEDS) --hours 3 --jobs 2
@@ -30,7 +31,9 @@ sim: $(VENV)/.run  ## Simulate fresh seeds under all faults: make sim FOR=1h JOB
 	$(BIN)/tocsin sim --for $(or $(FOR),10m) --jobs $(or $(JOBS),2) $(WITH)
 
 # Three replicas and their faults: on a busy machine they would measure the others. They themselves mostly wait.
-CLUSTERS := tests/cluster tests/local_cluster_test.py tests/ui/failover_test.py tests/ui/cluster_test.py
+CLUSTERS := tests/cluster tests/local_cluster_test.py
+# A browser alone keeps a processor busy.
+BROWSERS := tests/ui
 # Here fractions of a second are measured.
 ALONE := tests/cluster/planned_test.py
 

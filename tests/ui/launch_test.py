@@ -130,11 +130,13 @@ def of_very_much_output_the_beginning_and_the_end_are_shown(console):
     assert len(text) < 150_000
 
 
-def each_attempt_has_an_output_of_its_own(console):
-    script = 'echo "this is attempt $TOCSIN_ATTEMPT"; exit 1'
+def each_attempt_has_an_output_of_its_own(console, tmp_path):
+    seen = tmp_path / "seen"
+    script = f'echo "this is attempt $TOCSIN_ATTEMPT"; until [ -e {seen} ]; do sleep 0.1; done; exit 1'
     name = _shell(console, "output/attempts", script, retry={"limit": 1, "backoff": "1s", "jitter": 0})
     page = _page(console, name)
     expect(page.locator("#printed")).to_have_text("this is attempt 1\n")
+    seen.touch()
     expect(page.locator("#printed")).to_have_text("this is attempt 2\n")
     assert _stayed(page)
     page.get_by_role("link", name="attempt 1").click()

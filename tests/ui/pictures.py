@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, Response, sync_playwright
+from playwright.sync_api import Browser, Page, Response, expect, sync_playwright
 from tests.api.conftest import Service
 from tests.needs import program
 from tests.receivers import hanging_up
@@ -32,6 +32,7 @@ _PAINT = (
 def main() -> None:
     folder, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     folder.mkdir(parents=True, exist_ok=True)
+    expect.set_options(timeout=60_000)  # a forecast of millions takes its time
     with tempfile.TemporaryDirectory() as scratch, hanging_up() as port:
         service = Service(Path(scratch) / "data")
         try:

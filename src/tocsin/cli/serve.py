@@ -239,7 +239,7 @@ def _greet(url: str, settings: Settings, added: int, as_json: bool) -> None:
         examples = f"  {added} example schedules were added.\n" if added else ""
         print(
             f"\nTocsin is ready at {url}, data in {settings.data.absolute()}\n{warning}{examples}\n"
-            f"Type in another terminal:\n{trust}"
+            f"Open that address in a browser, or type in another terminal:\n{trust}"
             f"  {program} launches{option}\n"
             f"  {program} add hello '*/10 * * * * *' {hello}{option}\n"
             f"  {program} why hello{option}\n",

@@ -18,10 +18,10 @@ from tocsin.model.entry import Entry
 from tocsin.model.new import none_yet
 from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
-from tocsin.replica.launcher import Reports
 from tocsin.replica.many import prepare_many
 from tocsin.replica.outcomes import changes_of
 from tocsin.replica.prepare import prepare
+from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import Agenda, agenda
 from tocsin.state import queries
 from tocsin.state.apply import apply

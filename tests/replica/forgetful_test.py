@@ -19,10 +19,11 @@ from tocsin.observe.metrics import Metrics
 from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Flight, flight_of_row
-from tocsin.replica.launcher import Launcher, Reports
+from tocsin.replica.launcher import Launcher
 from tocsin.replica.office import SoleOffice
 from tocsin.replica.outcomes import changes_of, settlement_of
 from tocsin.replica.peers import Fate
+from tocsin.replica.reports import Reports
 from tocsin.replica.terms import OwnTerms
 from tocsin.state.queries import OrderRow
 from tocsin.targets.contract import SUCCEEDED, Order, Outcome, Verdict

@@ -22,10 +22,11 @@ from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.node import compose
 from tocsin.replica.flight import Flight
 from tocsin.replica.lanes import CALLS_OUTSTANDING_MAX, Room, lane_of
-from tocsin.replica.launcher import CALLS_AT_ONCE, Launcher, Reports
+from tocsin.replica.launcher import CALLS_AT_ONCE, Launcher
 from tocsin.replica.office import SoleOffice
 from tocsin.replica.outlook import AHEAD, HEAD, Outlook
 from tocsin.replica.replica import Replica
+from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import agenda
 from tocsin.state import views
 from tocsin.targets.contract import Order, Verdict

@@ -9,8 +9,9 @@ from pathlib import Path
 from tocsin.clock import SystemClock
 from tocsin.model.target import NullTarget as NullSpec
 from tocsin.replica.flight import Flight
-from tocsin.replica.launcher import ENDS_AT_ONCE, REASON_BYTES_AT_ONCE, Launcher, Reports
+from tocsin.replica.launcher import Launcher
 from tocsin.replica.office import SoleOffice
+from tocsin.replica.reports import ENDS_AT_ONCE, REASON_BYTES_AT_ONCE, Reports
 from tocsin.targets.contract import SUCCEEDED, Order, Outcome, Verdict
 from tocsin.targets.null import NullTarget
 

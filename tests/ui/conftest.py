@@ -13,7 +13,7 @@ brings about on purpose it announces: ``console.expects("409")``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +22,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from tests.api.conftest import Service, eventually
 from tests.api.conftest import service as service
 from tests.api.conftest import start as start
+from tests.cluster.cluster import Cluster, Replica
+from tests.cluster.places import on_loopback
 from tests.needs import program
 
 COOKIE = "tocsin"
@@ -172,6 +174,34 @@ def console(service: Service, chromium: Browser, trouble: Trouble) -> Iterator[C
 def guarded_console(guarded: Service, chromium: Browser, trouble: Trouble) -> Iterator[Console]:
     """The same of a service that wants tokens; ``console.service.token`` is the one of its admin."""
     yield from _closing(Console(guarded, chromium, trouble))
+
+
+@pytest.fixture(scope="module")
+def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three on real etcd, with a launch every second."""
+    program("etcd", "etcd-server")
+    cluster = Cluster(tmp_path_factory.mktemp("replicas"), on_loopback("abc"))
+    try:
+        cluster.start()
+        body = {"id": "tick/second", "cron": "* * * * * *", "target": {"kind": "null"}}
+        cluster.until_leader().call("POST", "/v1/schedules", body)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def at(chromium: Browser, trouble: Trouble) -> Iterator[Callable[[Replica], Console]]:
+    """A browser before that replica."""
+    opened: list[Console] = []
+
+    def console(replica: Replica) -> Console:
+        opened.append(Console(replica, chromium, trouble))
+        return opened[-1]
+
+    yield console
+    for each in opened:
+        each.close()
 
 
 def _closing(opened: Console) -> Iterator[Console]:

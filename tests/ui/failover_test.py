@@ -4,46 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
 
-import pytest
 from playwright.sync_api import Page, expect
-from tests.cluster.cluster import Cluster, Replica
-from tests.cluster.places import on_loopback
 from tests.cluster.waiting import until
-from tests.needs import program
-from tests.ui.conftest import Console
 
 PATIENCE_MS = 60_000
 _NEWER = """since => [...document.querySelectorAll("a[href*='/launches/tick/']")]
   .some(link => Number(link.href.split("-").pop()) > since)"""
-
-
-@pytest.fixture(scope="module")
-def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    program("etcd", "etcd-server")
-    cluster = Cluster(tmp_path_factory.mktemp("replicas"), on_loopback("abc"))
-    try:
-        cluster.start()
-        body = {"id": "tick/second", "cron": "* * * * * *", "target": {"kind": "null"}}
-        cluster.until_leader().call("POST", "/v1/schedules", body)
-        yield cluster
-    finally:
-        cluster.close()
-
-
-@pytest.fixture
-def at(chromium, trouble) -> Iterator[Callable[[Replica], Console]]:
-    """A browser before that replica."""
-    opened: list[Console] = []
-
-    def console(replica: Replica) -> Console:
-        opened.append(Console(replica, chromium, trouble))
-        return opened[-1]
-
-    yield console
-    for each in opened:
-        each.close()
 
 
 def _marked(page: Page) -> Page:

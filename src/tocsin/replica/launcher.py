@@ -7,7 +7,7 @@ which launches are open, and the next leader concludes them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 
 import msgspec
 import structlog
@@ -24,6 +24,7 @@ from tocsin.replica.lanes import (
     patience_s,
 )
 from tocsin.replica.office import Office
+from tocsin.replica.reports import ENDS_AT_ONCE, Reports, fitting
 from tocsin.targets.contract import (
     SUCCEEDED,
     TOO_LATE,
@@ -42,31 +43,10 @@ log = structlog.get_logger()
 
 CALLS_AT_ONCE = 256
 """Calls of one kind of target that are being made at the same time. What runs after it was accepted is not counted."""
-ENDS_AT_ONCE = 5_000
-REASON_BYTES_AT_ONCE = 256 * 1024
 DOUBTS_KEPT = 10_000
 _CALL, _WATCH = "call", "watch"
 _Key = tuple[str, int]
 """A launch's name and the attempt."""
-
-
-class Reports(msgspec.Struct):
-    """What came back since the last look."""
-
-    accepted: dict[int, Flight] = msgspec.field(default_factory=dict)
-    ended: list[tuple[Flight, Outcome]] = msgspec.field(default_factory=list)
-    withdrawn: list[Flight] = msgspec.field(default_factory=list)
-    """Never called: there was no office any more, or no time."""
-    is_plain: bool = False
-    """All that ended did so well, and there is no more to say of it: a herd is not gone through again and again."""
-
-    def __bool__(self) -> bool:
-        return bool(self.accepted or self.ended or self.withdrawn)
-
-    def over(self) -> Iterator[int]:
-        """Launches that are not under way any more."""
-        yield from (flight.lid for flight, _ in self.ended)
-        yield from (flight.lid for flight in self.withdrawn)
 
 
 class Launcher:
@@ -188,7 +168,7 @@ class Launcher:
         reports, self._reports = self._reports, Reports()
         some = reports.ended[:most]
         reports.is_plain = [outcome for _, outcome in some].count(SUCCEEDED) == len(some)
-        count = len(some) if reports.is_plain else _fitting(some)
+        count = len(some) if reports.is_plain else fitting(some)
         self._reports.ended = reports.ended[count:]
         del reports.ended[count:]
         self._unconfirmed += reports.ended
@@ -418,18 +398,6 @@ class Launcher:
             else:
                 is_doubtful = doubtful or (is_forgetful and flight.order.is_repeat)
                 self._reports.ended.append((flight, _less_certain(outcome) if is_doubtful else outcome))
-
-
-def _fitting(ended: Sequence[tuple[Flight, Outcome]]) -> int:
-    """How many of them one entry takes: most have no reason, and those that have one may have a long one."""
-    if not any(outcome.reason for _, outcome in ended):
-        return len(ended)
-    size = 0
-    for count, (_, outcome) in enumerate(ended):
-        size += len(outcome.reason)
-        if size > REASON_BYTES_AT_ONCE:
-            return max(count, 1)
-    return len(ended)
 
 
 def _by_kind(flights: Sequence[Flight]) -> dict[str, Sequence[Flight]]:

@@ -23,10 +23,11 @@ from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import ASK_EVERY_S, DOUBTED_MAX, Elsewhere
 from tocsin.replica.flight import Again, flight_of_row, flights_of_starts
 from tocsin.replica.forgetting import Forgetting
-from tocsin.replica.launcher import Launcher, Reports
+from tocsin.replica.launcher import Launcher
 from tocsin.replica.limited import outlook_for
 from tocsin.replica.outcomes import changes_of, resolutions
 from tocsin.replica.proposer import Proposer
+from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import Agenda, agenda
 from tocsin.replica.surroundings import Surroundings
 from tocsin.replica.vigil import HEARTBEAT_S, Vigil

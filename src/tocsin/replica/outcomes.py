@@ -9,7 +9,7 @@ from tocsin.model import change as c
 from tocsin.model.ids import parse_launch_name
 from tocsin.model.launch import LaunchState
 from tocsin.replica.flight import Flight
-from tocsin.replica.launcher import Reports
+from tocsin.replica.reports import Reports
 from tocsin.targets.contract import Outcome, Target, Verdict, recognises
 
 REASON_LENGTH_MAX = 500

@@ -7,8 +7,8 @@ from collections import Counter
 from tocsin.model.launch import LaunchState
 from tocsin.model.target import kind_of
 from tocsin.observe.metrics import OTHER, SKIPPED_FOR, Metrics
-from tocsin.replica.launcher import Reports
 from tocsin.replica.outcomes import settlement_of
+from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import Agenda
 from tocsin.targets.contract import Target, Verdict
 

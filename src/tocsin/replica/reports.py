@@ -1,0 +1,44 @@
+"""What came back from the targets, on its way into an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from tocsin.replica.flight import Flight
+from tocsin.targets.contract import Outcome
+
+ENDS_AT_ONCE = 5_000
+REASON_BYTES_AT_ONCE = 256 * 1024
+
+
+class Reports(msgspec.Struct):
+    """What came back since the last look."""
+
+    accepted: dict[int, Flight] = msgspec.field(default_factory=dict)
+    ended: list[tuple[Flight, Outcome]] = msgspec.field(default_factory=list)
+    withdrawn: list[Flight] = msgspec.field(default_factory=list)
+    """Never called: there was no office any more, or no time."""
+    is_plain: bool = False
+    """All that ended did so well, and there is no more to say of it: a herd is not gone through again and again."""
+
+    def __bool__(self) -> bool:
+        return bool(self.accepted or self.ended or self.withdrawn)
+
+    def over(self) -> Iterator[int]:
+        """Launches that are not under way any more."""
+        yield from (flight.lid for flight, _ in self.ended)
+        yield from (flight.lid for flight in self.withdrawn)
+
+
+def fitting(ended: Sequence[tuple[Flight, Outcome]]) -> int:
+    """How many of them one entry takes: most have no reason, and those that have one may have a long one."""
+    if not any(outcome.reason for _, outcome in ended):
+        return len(ended)
+    size = 0
+    for count, (_, outcome) in enumerate(ended):
+        size += len(outcome.reason)
+        if size > REASON_BYTES_AT_ONCE:
+            return max(count, 1)
+    return len(ended)

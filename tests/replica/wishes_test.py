@@ -45,6 +45,27 @@ def what_is_about_many_goes_alone_and_in_its_turn() -> None:
     assert _portions(asked) == [[about], ["a"], ["a"], [about], ["b"]]
 
 
+def a_turn_that_launches_takes_few_and_leaves_a_long_list_for_the_next() -> None:
+    async def run() -> list[list[str]]:
+        wishes = Wishes(lambda: None)
+        asked: list[Command] = [*(LaunchNow(id) for id in "abc"), PutSchedules(none_yet()), LaunchNow("d")]
+        waiting = [asyncio.ensure_future(wishes.make(command)) for command in asked]
+        await asyncio.sleep(0)
+        portions = [
+            wishes.take(2),
+            wishes.take(with_many=False),
+            wishes.take(with_many=False),
+            wishes.take(),
+            wishes.take(),
+        ]
+        for wish in (wish for portion in portions for wish in portion):
+            settle(wish.answer, None)
+        await asyncio.gather(*waiting)
+        return [[wish.command.about for wish in portion] for portion in portions]
+
+    assert asyncio.run(run()) == [["a", "b"], ["c"], [], ["many schedules"], ["d"]]
+
+
 def nobody_waits_for_ever_when_the_loop_ends() -> None:
     async def run() -> None:
         wishes = Wishes(lambda: None)

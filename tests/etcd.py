@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -13,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.needs import lacking
+from tests.ports import own_ports
 
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.endpoints import Endpoint
@@ -112,7 +112,7 @@ def etcd(
 
 def _prepared(program: str, folder: Path, count: int, scheme: str, options: Sequence[str]) -> EtcdCluster:
     folder.mkdir(parents=True, exist_ok=True)
-    ports = free_ports(3 * count)
+    ports = own_ports(3 * count)
     servers = [
         EtcdServer(f"etcd{at}", folder / f"etcd{at}", *ports[3 * at : 3 * at + 3]) for at in range(count)
     ]
@@ -151,12 +151,3 @@ def _serves(server: EtcdServer) -> bool:
             return b'"true"' in answer.read()
     except OSError:
         return False
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at this moment."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -17,11 +16,10 @@ import pytest
 from tests.cluster.processes import found
 from tests.cluster.waiting import until
 from tests.needs import program
+from tests.ports import own_ports
 
 _ROOT = Path(__file__).parents[1]
 _SCRIPT = _ROOT / "deploy" / "local_cluster.py"
-_RANGE = range(19_440, 19_960, 40)
-"""Below what the kernel gives to outgoing connections."""
 
 
 class Terminal:
@@ -29,7 +27,7 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self.data, self._log = folder / "cluster", folder / "terminal.log"
-        self._api_port = next(port for port in _RANGE if _all_are_free(port))
+        self._api_port = own_ports(26)[0]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(self._command(self.data), stdout=log, stderr=log, cwd=_ROOT)
 
@@ -98,16 +96,6 @@ def terminal(terminals: list[Terminal], tmp_path: Path) -> Terminal:
     if not terminals or terminals[-1].process.poll() is not None:
         terminals.append(Terminal(tmp_path))
     return terminals[-1]
-
-
-def _all_are_free(base: int) -> bool:
-    with contextlib.ExitStack() as stack:
-        try:
-            for port in range(base, base + 26):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def a_second_one_is_refused_and_leaves_the_first_alone(terminal: Terminal, tmp_path: Path) -> None:

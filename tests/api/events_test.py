@@ -7,13 +7,13 @@ import http.client
 import json
 import os
 import signal
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.ports import own_port
 
 from tocsin.client import Client
 from tocsin.errors import InvalidInput, Unreachable
@@ -261,15 +261,9 @@ def a_service_that_stops_does_not_wait_for_its_streams(start, tmp_path):
     assert "completing response" not in log
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def nothing_is_lost_or_told_twice_when_the_service_is_killed(start, tmp_path, wait):
     """The client follows through three kills; afterwards the journal says what it should have heard."""
-    port = _free_port()
+    port = own_port()
     listen = ("--listen", f"127.0.0.1:{port}", "--rate-limit", "0")
     service = start(tmp_path / "data", *listen)
     heard: list[Event] = []

@@ -22,6 +22,7 @@ from tests.api.conftest import service as service
 from tests.api.conftest import start as start
 from tests.core.desk import START, Desk, at, schedule_of
 from tests.needs import lacking
+from tests.ports import own_ports
 
 from tocsin.backup.store import Backups
 from tocsin.model.command import PutSchedule
@@ -52,7 +53,7 @@ class Weed:
             "actions": ["Admin", "Read", "Write", "List", "Tagging"],
         }
         (folder / "s3.json").write_text(json.dumps({"identities": [rights]}))
-        self._ports = dict(zip(_ROLES, _free_ports(len(_ROLES)), strict=True))
+        self._ports = dict(zip(_ROLES, own_ports(len(_ROLES)), strict=True))
         self.endpoint = f"http://127.0.0.1:{self._ports['s3']}"
 
     def start(self) -> None:
@@ -119,14 +120,6 @@ class Weed:
             return bool(files.cat_file("warm-up/file"))
         except Exception:  # noqa: BLE001  # why: whatever it says while it starts, it is asked again
             return False
-
-
-def _free_ports(number: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 def eventually(look: Callable[[], T], *, within_s: float = 20) -> T:

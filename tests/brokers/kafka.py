@@ -21,8 +21,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.etcd import free_ports
 from tests.needs import lacking, program
+from tests.ports import own_ports
 
 _JARS = Path(__file__).with_name("kafka.jars")
 _COPYING = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -212,7 +212,7 @@ def kafka(folder: Path, *, up: bool = True) -> Iterator[KafkaBroker]:
     java = program("java", "default-jre-headless")
     jars = _jars()
     for attempt in range(3):
-        broker = KafkaBroker(folder / f"kafka{attempt}", jars, java, free_ports(5))
+        broker = KafkaBroker(folder / f"kafka{attempt}", jars, java, own_ports(5))
         try:
             if up:
                 broker.start()

@@ -20,6 +20,7 @@ import nats
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 from tests.needs import lacking
+from tests.ports import own_port
 
 STREAM = "EVENTS"
 
@@ -30,12 +31,6 @@ def nats_program() -> str:
     return str(beside) if beside.exists() else shutil.which("nats-server") or lacking("no nats-server here")
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 class NatsServer:
     """Started at once; can be killed and started again on the same port and folder."""
 
@@ -43,7 +38,7 @@ class NatsServer:
         self, folder: Path, config: str = "", *, port: int | None = None, start: bool = True
     ) -> None:
         self.folder = folder
-        self.port = port or free_port()
+        self.port = port or own_port()
         self.url = f"nats://127.0.0.1:{self.port}"
         self._config = folder / "nats.conf"
         folder.mkdir(parents=True, exist_ok=True)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import random
-import socket
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from tests.ports import own_ports
 
 _CLONE_NEWNET = 0x40000000
 _BLOCK = 4
 """Ports of one replica: peers, etcd's peers, etcd's clients, API."""
-_BELOW_EPHEMERAL = (20_000, 32_000)
-"""Ports that the kernel gives to outgoing connections are higher: nobody takes ours while a replica is down."""
 
 
 class Place(NamedTuple):
@@ -37,29 +35,12 @@ class Place(NamedTuple):
 
 def on_loopback(names: str) -> dict[str, Place]:
     """Blocks of free ports, one after the other."""
-    base = _free_ports(_BLOCK * len(names))
+    base = own_ports(_BLOCK * len(names))[0]
     places = {}
     for number, name in enumerate(names):
         first = base + number * _BLOCK
         places[name] = Place("127.0.0.1", first, first + _BLOCK - 1)
     return places
-
-
-def _free_ports(count: int) -> int:
-    for _ in range(1000):
-        base = random.randrange(_BELOW_EPHEMERAL[0], _BELOW_EPHEMERAL[1] - count)
-        if all(_is_free(port) for port in range(base, base + count)):
-            return base
-    raise AssertionError(f"no {count} free ports in a row")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 @contextlib.contextmanager

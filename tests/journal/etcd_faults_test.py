@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.etcd import EtcdCluster, EtcdServer, etcd, free_ports
+from tests.etcd import EtcdCluster, EtcdServer, etcd
 from tests.journal.proxy import Proxy, proxy
+from tests.ports import own_port, own_ports
 
 from tocsin.errors import Conflict, JournalFull, JournalUnavailable, Unknown
 from tocsin.journal.contract import Bounds, Journal, Record, settle
@@ -144,7 +145,7 @@ def an_append_that_lands_too_late_is_nothing(one: EtcdCluster, tmp_path: Path) -
 
 def where_nobody_listens_nothing_has_landed(one: EtcdCluster, tmp_path: Path) -> None:
     async def claim() -> None:
-        nobody = [Endpoint("127.0.0.1", port) for port in free_ports(2)]
+        nobody = [Endpoint("127.0.0.1", port) for port in own_ports(2)]
         journal = EtcdJournal(EtcdClient(nobody), str(tmp_path))
         started = time.monotonic()
         with pytest.raises(JournalUnavailable, match=str(nobody[0].port)):
@@ -157,7 +158,7 @@ def where_nobody_listens_nothing_has_landed(one: EtcdCluster, tmp_path: Path) ->
 
 def an_address_that_refuses_is_passed_over_at_once(one: EtcdCluster, tmp_path: Path) -> None:
     async def claim() -> None:
-        nobody = Endpoint("127.0.0.1", free_ports(1)[0])
+        nobody = Endpoint("127.0.0.1", own_port())
         async with _journal([nobody, *one.endpoints], str(tmp_path)) as journal:
             started = time.monotonic()
             for after in range(50):

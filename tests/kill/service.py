@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.ports import own_port
+
 PATIENCE_S = 60.0
 
 
@@ -24,7 +25,7 @@ class Service:
 
     def __init__(self, data: Path, *options: str) -> None:
         self.data = data
-        self.port = _free_port()
+        self.port = own_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._options = options
         self._log = data.parent / f"{data.name}.log"
@@ -121,9 +122,3 @@ class _Pause:
     def __del__(self) -> None:
         os.close(self._read)
         os.close(self._write)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

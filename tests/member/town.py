@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import select
 import shutil
 import signal
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from tests.needs import lacking
+from tests.ports import own_ports
 
 from tocsin.config import Settings
 from tocsin.errors import JournalUnavailable, Unreachable
@@ -27,7 +26,6 @@ from tocsin.model.cluster import Hello, Member
 
 PATIENCE_S = 60.0
 SECRET = "a secret that all replicas of this town share"
-_ports = itertools.count(os.getpid() * 9, 3)
 
 
 class House:
@@ -125,7 +123,7 @@ class Town:
 
     def build(self, names: str) -> list[House]:
         addresses = {house.name: house.address() for house in self.houses.values()}
-        addresses |= {name: f"127.0.0.1:{_free_ports()}" for name in names if name not in addresses}
+        addresses |= {name: f"127.0.0.1:{own_ports(3)[0]}" for name in names if name not in addresses}
         cluster = ",".join(f"{name}={address}" for name, address in sorted(addresses.items()))
         built = [House(self, name, cluster) for name in names]
         self.houses |= {house.name: house for house in built}
@@ -133,7 +131,7 @@ class Town:
 
     def move(self, house: House) -> House:
         """The same disk at another address."""
-        cluster = house.settings.cluster.replace(house.address(), f"127.0.0.1:{_free_ports()}")
+        cluster = house.settings.cluster.replace(house.address(), f"127.0.0.1:{own_ports(3)[0]}")
         moved = self.houses[house.name] = House(self, house.name, cluster)
         return moved
 
@@ -192,23 +190,6 @@ async def until(condition: Callable[[], Awaitable[object]], what: str) -> None:
                     return
             with suppress(TimeoutError):
                 await asyncio.wait_for(never.wait(), 0.05)
-
-
-def _free_ports() -> int:
-    """The first of three in a row."""
-    while True:
-        first = next(_ports) % 12_000 + 20_000
-        if all(_is_free(first + offset) for offset in range(3)):
-            return first
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def imposter(folder: Path, otherwise: str) -> str:

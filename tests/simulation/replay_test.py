@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Command, Serving
-from tests.etcd import free_ports
 from tests.golden.folder import HERE, Golden
 from tests.needs import lacking
+from tests.ports import own_ports
 
 from tocsin.errors import Diverged, StateDamaged, StateError, TocsinError, UnknownChange
 from tocsin.model import change as c
@@ -299,7 +299,7 @@ def replica(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cluster")
     (folder / "secret").write_text("a secret of more than 32 bytes, for one replica")
     (folder / "secret").chmod(0o600)
-    first = next(port for port in iter(lambda: free_ports(1)[0], 0) if port % 3 == 0 and port < 65_000)
+    first = own_ports(3)[0]
     serving = Serving(
         *("--json", "--data", str(folder / "a"), "--name", "a", "--snapshot-interval", "1s"),
         *("--cluster", f"a=127.0.0.1:{first}", "--cluster-secret", str(folder / "secret")),

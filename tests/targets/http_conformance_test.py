@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
+from tests.ports import own_port
 
 from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.targets.contract import Target
@@ -32,7 +32,7 @@ class _HttpHarness(Harness):
         self.fails = HttpSpec(url=f"{base}/503")
         self.fails_for_good = HttpSpec(url=f"{base}/404")
         self.lasts = HttpSpec(url=f"{base}/lasts")
-        self.cannot_start = HttpSpec(url=f"http://127.0.0.1:{_port_nobody_listens_on()}/")
+        self.cannot_start = HttpSpec(url=f"http://127.0.0.1:{own_port()}/")
         return runner
 
     async def another(self) -> Target:
@@ -57,12 +57,6 @@ class _HttpHarness(Harness):
             self._lasting.set()
             await asyncio.Event().wait()
         return web.Response(status=int(request.match_info["status"]))
-
-
-def _port_nobody_listens_on() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @asynccontextmanager

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message
 from tests.brokers.kafka import KafkaBroker, Topic, headers_of, kafka
-from tests.etcd import free_ports
 from tests.journal.proxy import Proxy
+from tests.ports import own_port
 from tests.targets.kafka_support import boot_s, named, orders_for, running
 
 from tocsin.clock import SystemClock
@@ -266,7 +266,7 @@ def without_a_broker_nothing_is_started_and_the_loop_is_never_blocked() -> None:
             ticks += 1
 
     async def tried() -> list[Outcome]:
-        async with running(f"127.0.0.1:{free_ports(1)[0]}") as target:
+        async with running(f"127.0.0.1:{own_port()}") as target:
             ticking = asyncio.create_task(tick())
             timely = target.launch(order_for(KafkaSpec(topic="any"), timeout_s=3.0))
             late = target.launch(order_for(KafkaSpec(topic="any"), until_s=boot_s() + 1.0))
@@ -295,7 +295,7 @@ def a_leader_stops_trying_the_same_attempt_after_half_a_minute_of_silence() -> N
 
     async def tried() -> list[Outcome]:
         found = []
-        async with running(f"127.0.0.1:{free_ports(1)[0]}", clock=clock) as target:
+        async with running(f"127.0.0.1:{own_port()}", clock=clock) as target:
             for step_s in (0.0, 31.0):
                 clock.ahead_s += step_s
                 order = order_for(KafkaSpec(topic="any"), until_s=clock.elapsed_s() + 1.5)

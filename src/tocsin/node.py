@@ -127,10 +127,8 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
 
     async def on_open() -> None:
         if member is not None and member.condition().condition == "founding":
-            known = {each.name for each in await roster.members()}
             for other in enrolment.others:
-                if other.name not in known:
-                    await roster.enlist(other)
+                await roster.expect(other)
         await roster.enlist(own)
         if member is not None:
             member.mark_founded()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tocsin import errors
+from tocsin.api import query
 from tocsin.api.app import build_app
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
@@ -41,13 +42,16 @@ class FailingReplica:
 
 
 def _ask(replica: Any, method: str, path: str) -> tuple[int, dict[str, str], bytes]:
-    app: Any = build_app(replica, Settings())
+    return _ask_app(build_app(replica, Settings()), method, path)
+
+
+def _ask_app(app: Any, method: str, path: str, query: bytes = b"") -> tuple[int, dict[str, str], bytes]:
     scope = {
         "type": "http",
         "method": method,
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query,
         "headers": [(b"host", b"localhost")],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 2),
@@ -125,3 +129,14 @@ def a_problem_of_unknown_type_is_judged_by_its_status():
     assert error_for(404) is errors.NotFound
     assert error_for(412) is errors.VersionConflict
     assert error_for(418) is errors.TocsinError
+
+
+def a_question_leaves_nothing_behind_in_memory():
+    app = build_app(FailingReplica(errors.NotFound("m")), Settings())  # type: ignore[arg-type]
+
+    def kept() -> int:
+        assert _ask_app(app, "GET", "/v1/schedules", b"limit=1")[0] == 404
+        return query.parameters.cache_info().currsize
+
+    first = kept()
+    assert [kept() for _ in range(5)] == [first] * 5

@@ -190,6 +190,22 @@ def the_roster_knows_who_belongs(tmp_path: Path) -> None:
         asyncio.run(claim(cluster))
 
 
+def what_a_replica_says_of_itself_is_not_replaced_by_what_others_expect(tmp_path: Path) -> None:
+    async def claim(cluster: EtcdCluster) -> None:
+        client = cluster.client()
+        roster = EtcdRoster(client, "/tocsin/x")
+        await roster.expect(Member("a", "10.0.0.1:8410"))
+        await roster.expect(Member("b", "10.0.0.2:8410"))
+        own = Member("b", "10.0.0.2:8410", "http://b:8411")
+        await roster.enlist(own)
+        await roster.expect(Member("b", "10.0.0.2:8410"))
+        assert await roster.members() == [Member("a", "10.0.0.1:8410"), own]
+        await client.close()
+
+    with etcd(tmp_path / "etcd") as cluster:
+        asyncio.run(claim(cluster))
+
+
 @pytest.mark.parametrize("version", ["3.5.0", "3.5.1", "3.5.2", "3.5.2-rc.1", "3.3.27", "2.3.8"])
 def etcds_that_lose_data_or_are_too_old_are_refused(version: str) -> None:
     with pytest.raises(ClusterError, match=version) as refused:

@@ -14,7 +14,7 @@ from litestar.types import ASGIApp
 from tocsin.api import problems, query
 from tocsin.api.around import Around
 from tocsin.api.description import openapi, reference
-from tocsin.api.door.access import guard, provide_caller
+from tocsin.api.door.access import check_rights, provide_caller
 from tocsin.api.door.gate import Gate
 from tocsin.api.door.guard import BODY_BYTES_MAX
 from tocsin.api.door.measured import Measured
@@ -90,7 +90,7 @@ def build_app(
             "caller": Provide(_caller, sync_to_thread=False),
             "streams": Provide(lambda: given, sync_to_thread=False),
         },
-        guards=[guard, query.known_only],
+        before_request=_admit,
         exception_handlers={
             TocsinError: problems.answer_error,
             HTTPException: problems.answer_http,
@@ -103,6 +103,11 @@ def build_app(
     )
     gate = Gate(Methods(app), service.doorkeeper, replica.clock, settings.rate_limit)
     return Measured(pages.around(gate), replica.metrics, replica.clock)
+
+
+async def _admit(request: Request[Any, Any, Any]) -> None:
+    check_rights(request)
+    query.check_known(request)
 
 
 def _caller(request: Request[Any, Any, Any], service: Given) -> Caller:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
-from litestar.connection import ASGIConnection
+from litestar.connection import Request
 from litestar.handlers.base import BaseRouteHandler
 from litestar.params import HeaderParameter, ParameterKwarg, QueryParameter
 from litestar.typing import FieldDefinition
@@ -105,15 +105,15 @@ def moment(description: str) -> ParameterKwarg:
     return QueryParameter(description=description, schema_extra=MOMENT)
 
 
-async def known_only(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+def check_known(request: Request[Any, Any, Any]) -> None:
     """Refuse what the handler does not ask for, and what it asks for once but was given twice. Probes and pages
     are left alone: others put things behind their addresses."""
-    if not connection.scope["query_string"] or connection.scope.get("method") == "OPTIONS":
+    if not request.scope["query_string"] or request.scope.get("method") == "OPTIONS":
         return
-    if not connection.scope["path"].startswith("/v1/"):
+    if not request.scope["path"].startswith("/v1/"):
         return
-    known = parameters(handler)
-    given = parse_qsl(connection.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    known = parameters(request.route_handler)
+    given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     for name, count in Counter(name for name, _ in given).items():
         if name not in known:
             raise _unknown(name, list(known))

@@ -112,6 +112,10 @@ class Roster(Protocol):
         """Add it, or replace what is known of it."""
         ...
 
+    async def expect(self, member: Member) -> None:
+        """Add it, unless something is known of it: what a replica says of itself counts for more."""
+        ...
+
     async def strike(self, name: str) -> None:
         """It is no replica any more."""
         ...

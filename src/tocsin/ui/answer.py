@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import resources
+from threading import Thread
 from typing import Any
 
 import jinja2
@@ -70,6 +71,7 @@ def render(
         "has_tokens": service.doorkeeper.tokens_needed,
     }
     text = templates().get_template(template).render(**known, **values)
+    _make_others_ready()
     return Response(text, media_type="text/html", status_code=status, headers=HEADERS)
 
 
@@ -92,6 +94,17 @@ def templates() -> jinja2.Environment:
     )
     made.globals.update(tocsin_version=__version__, static=static_address, **words.FOR_TEMPLATES)
     return made
+
+
+@cache
+def _make_others_ready() -> None:
+    """Whoever has opened one page opens another one soon, and is not to wait until its templates are compiled."""
+
+    def compile_all() -> None:
+        for name in templates().list_templates():
+            templates().get_template(name)
+
+    Thread(target=compile_all, name="templates", daemon=True).start()
 
 
 @cache

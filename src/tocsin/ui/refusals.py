@@ -57,10 +57,10 @@ class _Exchange:
 
 
 def _wants_page(scope: Any) -> bool:
+    if not any(name == b"accept" and b"text/html" in value for name, value in scope["headers"]):
+        return False
     path = scope["path"]
-    is_other = any(path == each or path.startswith(each + "/") for each in _NOT_PAGES)
-    accepts = b",".join(value for name, value in scope["headers"] if name == b"accept")
-    return not is_other and b"text/html" in accepts
+    return not any(path == each or path.startswith(each + "/") for each in _NOT_PAGES)
 
 
 def _answer(path: str, query: str, problem: Problem) -> ASGIApp:

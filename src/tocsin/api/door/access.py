@@ -17,9 +17,8 @@ from typing import Any
 from urllib.parse import unquote
 
 import structlog
-from litestar.connection import ASGIConnection, Request
+from litestar.connection import Request
 from litestar.di import NamedDependency
-from litestar.handlers import BaseRouteHandler
 
 from tocsin.errors import AlreadyExists, TocsinError, Unauthenticated
 from tocsin.model import token as tokens
@@ -174,13 +173,13 @@ def provide_caller(request: Request[Any, Any, Any]) -> Caller:
     return caller
 
 
-async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Called by the framework before each handler: does the caller have the right, and does it reach that far?"""
-    if is_public(connection.scope["path"]):
+def check_rights(request: Request[Any, Any, Any]) -> None:
+    """Before each handler: does the caller have the right, and does it reach that far?"""
+    if is_public(request.scope["path"]):
         return
-    caller: Caller = connection.scope["state"]["caller"]
-    require(caller, NEEDS.get(getattr(handler, "operation_id", None) or "", ADMIN))
-    path = connection.path_params
+    caller: Caller = request.scope["state"]["caller"]
+    require(caller, NEEDS.get(getattr(request.route_handler, "operation_id", None) or "", ADMIN))
+    path = request.path_params
     if "id" in path:
         require_reach(caller, unquote(path["id"]))
     elif "name" in path:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from tocsin.api.problems import HttpRefusal
@@ -67,6 +68,7 @@ def check_came_from_us(method: str, headers: Mapping[str, str]) -> None:
         )
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Is this ``Host`` header one of this machine's own names for itself?"""
     try:

@@ -29,6 +29,8 @@ class MeasuredConnection(h11.Connection):
         """Of a body of known length."""
         self._chunks = 0
         self._chunked_bytes = 0
+        self._head = b""
+        """Of an answer whose body comes at once."""
 
     def next_event(self) -> Any:
         event = super().next_event()
@@ -43,7 +45,11 @@ class MeasuredConnection(h11.Connection):
         if isinstance(event, h11.Response) and event.status_code >= 400 and self.is_rest_too_long():
             # The parser is not told: it would have the connection closed at once, and its last word be lost.
             written = written.replace(b"\r\n\r\n", _CLOSE, 1)
-        return written
+        if isinstance(event, h11.Response) and _has_length(event):
+            self._head = written
+            return b""
+        head, self._head = self._head, b""
+        return head + written if head else written
 
     def is_rest_too_long(self) -> bool:
         """Is what is still to come of the body more than would be read only to keep the connection?"""
@@ -66,6 +72,11 @@ class MeasuredConnection(h11.Connection):
         self._chunks += data.chunk_start
         if self._chunks > CHUNKS_FREE and self._chunked_bytes < self._chunks * CHUNK_BYTES_MEAN_MIN:
             raise h11.RemoteProtocolError("the chunks of the body are too small")
+
+
+def _has_length(response: h11.Response) -> bool:
+    """Then its body is at hand; a stream has none, and its reader waits for the head."""
+    return any(name == b"content-length" for name, _ in response.headers)
 
 
 class Flow(FlowControl):

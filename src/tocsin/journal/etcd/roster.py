@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tocsin.journal.etcd import messages as m
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.model.cluster import Member
 
@@ -22,7 +23,15 @@ class EtcdRoster:
         return [msgspec.json.decode(kv.value, type=Member) for kv in found.kvs]
 
     async def enlist(self, member: Member) -> None:
-        await self._client.put(self._replicas + member.name.encode(), msgspec.json.encode(member))
+        await self._client.put(self._key(member.name), msgspec.json.encode(member))
+
+    async def expect(self, member: Member) -> None:
+        key = self._key(member.name)
+        put = m.do_put(key, msgspec.json.encode(member))
+        await self._client.transact([m.is_absent(key)], [put], [], repeatable=True)
 
     async def strike(self, name: str) -> None:
-        await self._client.delete(self._replicas + name.encode())
+        await self._client.delete(self._key(name))
+
+    def _key(self, name: str) -> bytes:
+        return self._replicas + name.encode()

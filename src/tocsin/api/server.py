@@ -34,6 +34,8 @@ GRACE_S = 5
 """How long requests that are under way may take when the service stops."""
 STREAMS_END_S = 0.3
 """How long readers of streams may take to hear that it is over. Nobody waits for the ones that do not read."""
+YOUNG_OBJECTS = 10_000
+"""After so many new ones memory is swept. By itself Python does so with every second request, a tenth of its time."""
 
 
 class _Server(uvicorn.Server):
@@ -179,6 +181,7 @@ async def _serve(
     on_ready: Callable[[str], Awaitable[None]],
 ) -> int:
     server = make_server(app, door.patience, door.shown)
+    gc.set_threshold(YOUNG_OBJECTS)
     gc.freeze()  # what lives as long as the process need not be looked through whenever somebody sends a long list
     serving = asyncio.create_task(server.serve(sockets=[door.listener]), name="api")
     stopping = asyncio.create_task(stop.wait(), name="signal")

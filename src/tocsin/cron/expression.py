@@ -41,7 +41,9 @@ class Expression:
             identity = ""
         if "@every" not in text.lower():
             anchor = None
-        return cls(text, _read(text, timezone, identity, anchor))
+        # Moments are mostly unlike each other.
+        reading = read if text.startswith("@at") else _read
+        return cls(text, reading(text, timezone, identity, anchor))
 
     @property
     def timezone(self) -> str:

@@ -37,6 +37,8 @@ class Plan:
 
     def next_instant(self, instant_s: int) -> int | None:
         """The instant after this one, within the window. A herd asks the same question thousands of times."""
+        if self.once:
+            return self._compute_next(instant_s)
         try:
             return self._next[instant_s]
         except KeyError:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tocsin.errors import InvalidInput
 
 ID_LENGTH_MAX = 200
+_ALLOWED = f"1 to {ID_LENGTH_MAX} of A-Z a-z 0-9 . _ @ + - /, starting with a letter or digit"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+/-]*")
 _NAME = re.compile(r"(?P<id>.+)-(?P<instant>0|[1-9][0-9]{0,11})(?P<manual>-manual)?")
 
@@ -26,9 +27,8 @@ class LaunchName(NamedTuple):
 
 def check_id(value: str, *, field: str = "id") -> str:
     """Return the id, or say what is wrong with it."""
-    allowed = f"1 to {ID_LENGTH_MAX} of A-Z a-z 0-9 . _ @ + - /, starting with a letter or digit"
     if not value or len(value) > ID_LENGTH_MAX or not _ID.fullmatch(value):
-        raise InvalidInput(f"{_shown(value)} is not a usable id", field=field, value=value, allowed=allowed)
+        raise InvalidInput(f"{_shown(value)} is not a usable id", field=field, value=value, allowed=_ALLOWED)
     # It begins with a letter or digit, so such a part has a slash before it.
     if ("//" in value or "/." in value or value[-1] == "/") and any(
         part in ("", ".", "..") for part in value.split("/")
@@ -37,7 +37,7 @@ def check_id(value: str, *, field: str = "id") -> str:
             f"{_shown(value)} has an empty, '.' or '..' part between slashes",
             field=field,
             value=value,
-            allowed=allowed,
+            allowed=_ALLOWED,
         )
     return value
 

@@ -185,7 +185,8 @@ def check(schedule: Schedule) -> Schedule:
 def _checked(schedule: Schedule, *, is_small: bool = False) -> Checked:
     """``is_small``: the text that it came from was far too short for anything in it to be too large or too deep."""
     check_id(schedule.id)
-    _check_window(schedule)  # only moments that can be written have a size
+    if schedule.start is not None or schedule.end is not None:
+        _check_window(schedule)  # only moments that can be written have a size
     if not is_small:
         _check_size(schedule)  # before anything looks at each part of it
     _check_description(schedule.description)
@@ -197,7 +198,8 @@ def _checked(schedule: Schedule, *, is_small: bool = False) -> Checked:
     if schedule.timeout is not None:
         parse_duration(schedule.timeout, field="timeout")
     rule, expression = schedule.rule(), schedule.expression()
-    _check_labels(schedule.labels)
+    if schedule.labels:
+        _check_labels(schedule.labels)
     return Checked(schedule, expression, rule)
 
 

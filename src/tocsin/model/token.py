@@ -166,5 +166,7 @@ def check_token(name: str, scopes: Iterable[str], prefixes: Iterable[str]) -> No
 
 def reaches(prefixes: Sequence[str], id: str) -> bool:
     """Do these prefixes reach the id? None at all reach everything."""
+    if not prefixes:
+        return True
     roots = [prefix.removesuffix("/") for prefix in prefixes]
-    return not roots or any(id == root or id.startswith(root + "/") for root in roots)
+    return any(id == root or id.startswith(root + "/") for root in roots)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.api.conftest import Service, schedule
+from tests.api.conftest import Service, eventually, schedule
 from tests.receivers import hanging_up
 from tests.ui.conftest import Console
 from tests.ui.sample import doubtful, ended, run
+
+from tocsin.replica.vigil import ABSENCE_MS
 
 BAD = {"kind": "exec", "shell": "echo the ledger is locked >&2; exit 3"}
 
@@ -86,6 +89,22 @@ def a_launch_in_doubt_asks_for_a_persons_word(console, dropping):
     expect(needs(page)).to_contain_text("in doubt.")
     expect(needs(page)).to_contain_text("say what became of it")
     expect(needs(page).get_by_role("link", name=name)).to_have_attribute("href", f"/launches/{name}")
+
+
+def what_was_missed_while_nobody_was_in_office_is_named_with_its_schedule(start, tmp_path, chromium, trouble):
+    former = start(tmp_path / "data")
+    former.create("missed/tick", cron="* * * * * *", missed="skip")
+    former.stop()
+    stopped_s = time.time()
+    absence_s = ABSENCE_MS / 1000 + 1  # less than that is only late
+    eventually(lambda: time.time() > stopped_s + absence_s)
+    console = Console(start(tmp_path / "data"), chromium, trouble)
+    page = console.open()
+    expect(needs(page)).to_contain_text("Nobody was in office, and 1 stretch of occurrences was given up")
+    expect(needs(page).get_by_role("link", name="missed/tick")).to_have_attribute(
+        "href", "/schedules/missed/tick"
+    )
+    console.close()
 
 
 def what_begins_to_need_a_person_appears_by_itself(fresh):

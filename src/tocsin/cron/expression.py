@@ -36,14 +36,16 @@ class Expression:
 
         ``identity`` settles ``?`` and ``~``; ``anchor`` is the creation that ``@every`` counts from.
         """
+        if text.startswith(
+            "@at"
+        ):  # they are mostly unlike each other: to remember each would cost more than it spares
+            return cls(text, read(text, timezone, "", None))
         # What does not depend on them is read once for all: a text is asked for again right after it was checked.
         if "?" not in text and "~" not in text:
             identity = ""
         if "@every" not in text.lower():
             anchor = None
-        # Moments are mostly unlike each other.
-        reading = read if text.startswith("@at") else _read
-        return cls(text, reading(text, timezone, identity, anchor))
+        return cls(text, _read(text, timezone, identity, anchor))
 
     @property
     def timezone(self) -> str:

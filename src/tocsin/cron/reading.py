@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from tocsin.cron.zones import UNIX_MAX, Zone, zone
 from tocsin.errors import InvalidSchedule
 
 TEXT_LENGTH_MAX = 1000
+_MOMENT = re.compile(r"@at [0-9]{1,12}")
 _ALLOWED = "5 fields (minute hour day month weekday), 6 (with seconds first), a nickname, @every or @at"
 NICKNAMES = {
     "@yearly": "0 0 0 1 1 *",
@@ -41,6 +43,8 @@ class Reading(NamedTuple):
 
 
 def read(text: str, timezone: str, identity: str, anchor: datetime | None) -> Reading:
+    if _MOMENT.fullmatch(text) and (unix := int(text[4:])) <= UNIX_MAX:  # how a program writes it
+        return Reading(Once(unix), zone(timezone), text, ())
     words = _words(text)
     prefix, words, where = _zone_prefix(text, words, timezone)
     if words[0].startswith("@"):

@@ -34,11 +34,11 @@ def add_new(new: NewSchedules, checked: Checked, spec: bytes, now_s: int) -> Non
         expression = schedule.expression(anchor_of(now_s))
     resolved, raw_rule = expression.resolved, encode_rule(rule)
     first: Slot | None = None
-    if schedule.enabled:
+    if schedule.enabled and "@at" in resolved:
         # Moments are mostly unlike each other: to remember a plan for each would cost more than it spares.
-        is_moment = "@at" in resolved
-        settled = Plan(expression, rule) if is_moment else plan(resolved, schedule.timezone, raw_rule)
-        first = first_slot(settled, schedule.id, now_s, -1)
+        first = first_slot(Plan(expression, rule), schedule.id, now_s, -1)
+    elif schedule.enabled:
+        first = first_slot(plan(resolved, schedule.timezone, raw_rule), schedule.id, now_s, -1)
     new.ids.append(schedule.id)
     new.specs.append(spec)
     new.resolved.append(resolved)

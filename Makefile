@@ -17,7 +17,7 @@ cluster: $(VENV)/.run  ## Start three replicas here, for you to kill the one tha
 	@$(BIN)/python deploy/local_cluster.py --example $(WITH)
 
 test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tests
-	$(BIN)/python -m pytest -n 5 --dist loadfile $(addprefix --ignore ,$(CLUSTERS) $(BROWSERS))
+	$(BIN)/python -m pytest -n 4 --dist loadfile $(addprefix --ignore ,$(CLUSTERS) $(BROWSERS))
 	$(BIN)/python -m pytest -n 3 --dist loadfile $(BROWSERS)
 	$(BIN)/python -m pytest -n 4 --dist loadfile $(CLUSTERS) --ignore $(ALONE)
 	$(BIN)/python -m pytest $(ALONE)

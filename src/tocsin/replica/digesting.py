@@ -31,15 +31,20 @@ class Digests(Protocol):
 
 
 class Digesting:
-    """One at a time; it can be broken off."""
+    """One at a time, until it is stopped."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
+        self._is_stopped = False
 
     async def of(self, path: Path) -> str:
+        if self._is_stopped:
+            return ""
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", __name__, str(path), stdout=asyncio.subprocess.PIPE
         )
+        if self._is_stopped:  # while it was started
+            self.stop()
         try:
             out, _ = await process.communicate()
         finally:
@@ -47,6 +52,7 @@ class Digesting:
         return out.decode().strip() if process.returncode == 0 else ""
 
     def stop(self) -> None:
+        self._is_stopped = True
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()

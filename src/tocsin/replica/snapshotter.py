@@ -113,6 +113,8 @@ class Snapshotter:
             made = msgspec.structs.replace(made, digest=await self._digests.of(path))
             await asyncio.to_thread(snapshot.write_manifest, self._folder, made)
             self.held = await asyncio.to_thread(self._pruned, self._lent_now())
+        except snapshot.BrokenOff:
+            return
         except (OSError, sqlite3.Error) as wrong:
             log.warning("no snapshot this time", reason=str(wrong))
             self._metrics.snapshot_failures.inc()
@@ -147,7 +149,7 @@ class Snapshotter:
     def _write(self, reader: sqlite3.Connection) -> snapshot.Manifest:
         with contextlib.closing(reader):
             reader.execute("PRAGMA query_only = OFF")
-            return snapshot.write(reader, self._folder)
+            return snapshot.write(reader, self._folder, lambda: self._stopping)
 
     # For those who fetch one
 

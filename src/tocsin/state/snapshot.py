@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,11 @@ import msgspec
 from tocsin.errors import SnapshotDamaged, StateDamaged
 from tocsin.state import schema
 from tocsin.state.store import load_meta
+
+_PAGES_AT_ONCE = 10_000
+_STEPS_AT_ONCE = 1_000_000
+"""Of SQLite's machine."""
+_CHUNK = 1 << 20
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -41,8 +46,20 @@ class Manifest(msgspec.Struct, frozen=True):
     """Of every row of every table: equal on all replicas at the same entry."""
 
 
-def write(reader: sqlite3.Connection, folder: Path) -> Manifest:
-    """Copy the state as the reader sees it. One step, so that it is the state at one sequence number."""
+class BrokenOff(Exception):
+    """Nobody wants it any more."""
+
+
+def write(
+    reader: sqlite3.Connection, folder: Path, is_unwanted: Callable[[], bool] = lambda: False
+) -> Manifest:
+    """Copy the state as the reader sees it, who is in a transaction: so it is the state at one sequence number, however
+    many steps that takes. Between them it is asked whether anybody still wants it."""
+
+    def check(*_: object) -> None:
+        if is_unwanted():
+            raise BrokenOff
+
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / "partial.db"
     _remove(partial)
@@ -50,16 +67,21 @@ def write(reader: sqlite3.Connection, folder: Path) -> Manifest:
     try:
         with contextlib.closing(sqlite3.connect(partial)) as copy:
             schema.distrust(copy)
-            reader.backup(copy, pages=-1)
+            reader.backup(copy, pages=_PAGES_AT_ONCE, progress=check)
             copy.execute("PRAGMA journal_mode = DELETE")
-            _check_whole(copy)
+            copy.set_progress_handler(is_unwanted, _STEPS_AT_ONCE)
+            try:
+                _check_whole(copy)
+            except sqlite3.OperationalError:
+                check()
+                raise
             meta = load_meta(copy)
         manifest = Manifest(
             seq=meta.seq,
             incarnation=meta.incarnation,
             time_ms=meta.time_ms,
             size=partial.stat().st_size,
-            sha256=_checksum(partial),
+            sha256=_checksum(partial, check),
         )
         _sync(partial)
         partial.replace(data_of(folder, meta.seq))
@@ -213,9 +235,13 @@ def _manifest(folder: Path, seq: int) -> Path:
     return folder / f"state-{seq:016d}.json"
 
 
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _checksum(path: Path, check: Callable[[], None] = lambda: None) -> str:
+    found = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(_CHUNK):
+            found.update(chunk)
+            check()
+    return found.hexdigest()
 
 
 def _sync(path: Path) -> None:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
+import select
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.api.conftest import eventually
 
 from tocsin.clock import SystemClock
 from tocsin.journal.contract import Birth
 from tocsin.observe.metrics import Metrics
+from tocsin.replica import digesting
 from tocsin.replica.digesting import Digesting
 from tocsin.replica.snapshotter import Snapshotter
 from tocsin.state import seal, snapshot
@@ -51,10 +57,10 @@ def _pinned(store: Store) -> sqlite3.Connection:
     return reader
 
 
-def _filled(path: Path) -> Store:
+def _filled(path: Path, count: int = 50_000) -> Store:
     """Of some hundred pages."""
     store = Store(path)
-    rows = [(number, number) for number in range(50_000)]
+    rows = [(number, number) for number in range(count)]
     store.transact(lambda db: db.executemany("INSERT INTO absence VALUES (?, ?)", rows) and None)
     return store
 
@@ -118,3 +124,25 @@ def who_was_stopped_computes_no_digest(tmp_path: Path) -> None:
         assert await digesting.of(tmp_path / "state.db") == ""
 
     asyncio.run(story())
+
+
+def a_digest_that_nobody_waits_for_any_more_is_not_computed(tmp_path: Path) -> None:
+    """The service was killed, and could not say so."""
+    store = _filled(tmp_path / "state.db", 1_000_000)
+    store.close()
+    command = [sys.executable, "-P", "-m", digesting.__name__, str(tmp_path / "state.db")]
+    service = f"import subprocess, sys; child = subprocess.Popen({command!r}); child.wait()"
+    with (tmp_path / "told").open("wb") as told:
+        killed = subprocess.Popen([sys.executable, "-c", service], stdout=told, stderr=told)
+    (child,) = eventually(
+        lambda: [pid for pid in _children(killed.pid) if os.getpriority(os.PRIO_PROCESS, pid)]
+    )
+    with open(os.pidfd_open(child), closefd=True) as handle:
+        killed.kill()
+        killed.wait()
+        assert select.select([handle], [], [], 60)[0]
+    assert (tmp_path / "told").read_text() == ""
+
+
+def _children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -132,7 +132,8 @@ def a_problem_of_unknown_type_is_judged_by_its_status():
 
 
 def a_question_leaves_nothing_behind_in_memory():
-    app = build_app(FailingReplica(errors.NotFound("m")), Settings())  # type: ignore[arg-type]
+    replica: Any = FailingReplica(errors.NotFound("m"))
+    app = build_app(replica, Settings())
 
     def kept() -> int:
         assert _ask_app(app, "GET", "/v1/schedules", b"limit=1")[0] == 404

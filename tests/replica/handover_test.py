@@ -324,3 +324,19 @@ def _a_moment() -> None:
     import threading
 
     threading.Event().wait(0.1)
+
+
+def a_replica_whose_journal_answers_no_more_can_be_stopped(tmp_path: Path) -> None:
+    """The deadline of an append ends, nobody can tell whether it landed, and nobody waits to hear."""
+
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        handle = town.handles[former.name]
+        handle.deadline_s, handle.gate = 0.2, asyncio.Event()
+        await handle.waiting.wait()
+        await town.stop(former.name)
+        assert handle.gate is not None
+        assert not handle.gate.is_set()
+        await (await town.leader()).propose(put())
+
+    in_town(tmp_path, work)

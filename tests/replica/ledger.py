@@ -50,6 +50,8 @@ class Handle:
         """So many appends are refused: certain that they were not written."""
         self.gate: asyncio.Event | None = None
         """Appends wait for it, and only then are written or refused."""
+        self.deadline_s: float | None = None
+        """So long an append waits at the gate; then it gets no answer, and was not written."""
         self.waiting = asyncio.Event()
         """Set when an append waits at the gate."""
         self.cut_after_loss = False
@@ -71,7 +73,11 @@ class Handle:
     async def append(self, id: bytes, raw: bytes, after: int) -> None:
         if self.gate is not None:
             self.waiting.set()
-            await self.gate.wait()
+            try:
+                async with asyncio.timeout(self.deadline_s):
+                    await self.gate.wait()
+            except TimeoutError:
+                raise Unknown("no answer in time") from None
         self._check()
         if self.refusals:
             self.refusals -= 1

@@ -51,6 +51,7 @@ class _Storm:
                     self._town.silent.add(name)
                     self._town.handles[name].cut()
                 case "slow":
+                    self._town.handles[name].deadline_s = 1.0
                     self._town.handles[name].gate = asyncio.Event()
                 case "restart":
                     await self._restart(name)

@@ -10,6 +10,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from tocsin import errors
@@ -45,14 +46,17 @@ def _ask(replica: Any, method: str, path: str) -> tuple[int, dict[str, str], byt
     return _ask_app(build_app(replica, Settings()), method, path)
 
 
-def _ask_app(app: Any, method: str, path: str, query: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+def _ask_app(
+    app: Any, method: str, path: str, query: bytes = b"", body: bytes = b""
+) -> tuple[int, dict[str, str], bytes]:
+    sized = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))] if body else []
     scope = {
         "type": "http",
         "method": method,
         "path": path,
         "raw_path": path.encode(),
         "query_string": query,
-        "headers": [(b"host", b"localhost")],
+        "headers": [(b"host", b"localhost"), *sized],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 2),
         "scheme": "http",
@@ -62,7 +66,7 @@ def _ask_app(app: Any, method: str, path: str, query: bytes = b"") -> tuple[int,
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -101,6 +105,15 @@ def an_unexpected_error_is_logged_and_not_shown(capsys):
     status, headers, body = _ask(FailingReplica(RuntimeError("secret of the house")), "GET", "/v1/status")
     assert (status, headers["content-type"]) == (500, "application/problem+json")
     assert b"secret" not in body
+    assert "secret of the house" in "".join(capsys.readouterr())
+
+
+def an_unexpected_error_on_the_short_way_is_told_as_on_the_long_one(capsys):
+    body = msgspec.json.encode({"id": "a", "cron": "@daily", "target": {"kind": "null"}})
+    app = build_app(FailingReplica(RuntimeError("secret of the house")), Settings())
+    status, headers, told = _ask_app(app, "POST", "/v1/schedules", body=body)
+    assert (status, headers["content-type"]) == (500, "application/problem+json")
+    assert b"secret" not in told
     assert "secret of the house" in "".join(capsys.readouterr())
 
 

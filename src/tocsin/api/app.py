@@ -14,6 +14,7 @@ from litestar.types import ASGIApp
 from tocsin.api import problems, query
 from tocsin.api.around import Around
 from tocsin.api.description import openapi, reference
+from tocsin.api.direct import Direct
 from tocsin.api.door.access import check_rights, provide_caller
 from tocsin.api.door.gate import Gate
 from tocsin.api.door.guard import BODY_BYTES_MAX
@@ -101,7 +102,7 @@ def build_app(
         logging_config=None,
         debug=False,
     )
-    gate = Gate(Methods(app), service.doorkeeper, replica.clock, settings.rate_limit)
+    gate = Gate(Direct(Methods(app), service), service.doorkeeper, replica.clock, settings.rate_limit)
     return Measured(pages.around(gate), replica.metrics, replica.clock)
 
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from litestar import Response
-
-from tocsin.api.door import addresses
+from tocsin.api.answers import Answer, schedule_answer, tag_of
 from tocsin.api.herds import with_warnings
 from tocsin.api.service import Service
 from tocsin.errors import AlreadyExists, InvalidInput, NotFound, Refused, VersionConflict
@@ -64,26 +62,14 @@ class Conditions(NamedTuple):
             )
 
 
-def tag_of(version: int) -> str:
-    return f'"{version}"'
-
-
-def answer(view: ScheduleView, status: int = 200) -> Response[Any]:
-    """A schedule with its ETag, and where it is if it is new."""
-    headers = {"ETag": tag_of(view.version)}
-    if status == 201:
-        headers["Location"] = addresses.written(addresses.SCHEDULES, view.id)
-    return Response(view, status_code=status, headers=headers)
-
-
-async def written(service: Service, id: str, version: int, status: int = 200) -> Response[Any]:
+async def written(service: Service, id: str, version: int, status: int = 200) -> Answer:
     """What a write has made of the schedule, and not what somebody else may have made of it since: whoever takes
     the ETag of this answer for the version that they wrote must be right."""
     if isinstance(version, Put) and version.row is not None:
         view = views.schedule_view(version.row)
     else:
         view = await service.replica.read(views.schedule_at, id, version)
-    return answer(with_warnings(view, version), status)
+    return schedule_answer(with_warnings(view, version), status)
 
 
 async def write(

@@ -87,7 +87,10 @@ def answer_error(_: Request[Any, Any, Any], error: errors.TocsinError) -> Respon
 
 def as_asgi(error: errors.TocsinError) -> ASGIApp:
     """The answer to a request that the framework never sees."""
-    answer = answer_error(None, error)  # type: ignore[arg-type]  # why: it does not look at the request
+    return as_sent(answer_error(None, error))  # type: ignore[arg-type]  # why: it does not look at the request
+
+
+def as_sent(answer: Response[bytes]) -> ASGIApp:
     return ASGIResponse(
         body=answer.content,
         media_type=MEDIA_TYPE,
@@ -103,8 +106,12 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 
 
 def answer_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    return unexpected(request.method, request.url.path, error)
+
+
+def unexpected(method: str, path: str, error: Exception) -> Response[bytes]:
     """Our own mistake: the log gets all of it, the caller nothing that could help an attacker."""
-    log.error("unexpected error", method=request.method, path=request.url.path, exc_info=error)
+    log.error("unexpected error", method=method, path=path, exc_info=error)
     return response(http_problem(500, "something went wrong inside the service", hint="its log says more"))
 
 

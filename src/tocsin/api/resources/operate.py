@@ -9,6 +9,7 @@ from litestar import Request, Response, post
 from litestar.params import FromPath
 
 from tocsin.api import bodies, conditions
+from tocsin.api.answers import Answer
 from tocsin.api.conditions import Conditions
 from tocsin.api.description.about import about
 from tocsin.api.door import addresses
@@ -48,7 +49,7 @@ async def pause_schedule(
     caller: WhoAsks,
     id: FromPath[str],
     if_match: IfMatch = None,
-) -> Response[Any]:
+) -> Answer:
     """No launches until it is resumed. What passes meanwhile is not missed: it was paused."""
     note = (await bodies.taken(request, bodies.small, bodies.PauseBody)).note
     return await _switch(service, caller, unquote(id), False, note, Conditions.of(if_match))
@@ -74,7 +75,7 @@ async def resume_schedule(
     caller: WhoAsks,
     id: FromPath[str],
     if_match: IfMatch = None,
-) -> Response[Any]:
+) -> Answer:
     """Goes on with the next occurrence after now."""
     note = (await bodies.taken(request, bodies.small, bodies.PauseBody)).note
     return await _switch(service, caller, unquote(id), True, note, Conditions.of(if_match))
@@ -118,7 +119,7 @@ HANDLERS = (pause_schedule, resume_schedule, run_schedule)
 
 async def _switch(
     service: Service, caller: Caller, id: str, enabled: bool, note: str, demanded: Conditions
-) -> Response[Any]:
+) -> Answer:
     def command(present: ScheduleView | None) -> SwitchSchedule:
         version = conditions.existing(present, id).version
         return SwitchSchedule(id, enabled, expect=version, note=note)

@@ -6,23 +6,25 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from litestar import Request, Response, delete, get, patch, post, put
+from litestar import Request, delete, get, patch, post, put
 from litestar.params import FromPath
 
 from tocsin.api import bodies, conditions, query
+from tocsin.api.answers import Answer, schedule_answer, unchanged_answer
 from tocsin.api.conditions import Conditions
 from tocsin.api.description import samples
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
 from tocsin.api.query import IfMatch, IfNoneMatch
 from tocsin.api.resources import foresee, operate
-from tocsin.api.service import Given
+from tocsin.api.service import Given, Service
 from tocsin.api.texts import schedule_of
 from tocsin.errors import AlreadyExists
 from tocsin.model.answer import SchedulePage
 from tocsin.model.command import DeleteSchedule, PutSchedule
 from tocsin.model.schedule import Schedule, ScheduleView, is_same
 from tocsin.model.target import KINDS
+from tocsin.model.token import Caller
 from tocsin.state import views
 
 _READ = "The schedule."
@@ -70,17 +72,22 @@ async def list_schedules(
         refusals={409: "Another schedule has this id."},
     ),
 )
-async def create_schedule(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> Response[Any]:
+async def create_schedule(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> Answer:
     """Never replaces one: an id that is taken by another definition is a conflict. Sending the same one again is
     safe."""
-    schedule = await bodies.taken(request, schedule_of)
+    return await create(await bodies.read(request), service, caller)
+
+
+async def create(body: bytes, service: Service, caller: Caller) -> Answer:
+    """What the body asks for."""
+    schedule = await bodies.aside(len(body), schedule_of, body)
     try:
         version = await service.propose(caller, PutSchedule(schedule, expect=0))
     except AlreadyExists:
         view = await service.replica.read(conditions.newest, schedule.id)
         if view is None or not is_same(views.definition(view), schedule):
             raise
-        return conditions.answer(view, 200)
+        return schedule_answer(view)
     return await conditions.written(service, schedule.id, version, 201)
 
 
@@ -94,14 +101,14 @@ async def create_schedule(request: Request[Any, Any, Any], service: Given, calle
         refusals={404: "There is no such schedule."},
     ),
 )
-async def get_schedule(service: Given, id: FromPath[str], if_none_match: IfNoneMatch = None) -> Response[Any]:
+async def get_schedule(service: Given, id: FromPath[str], if_none_match: IfNoneMatch = None) -> Answer:
     """As it was written, and what became of it: its version, the text that its cron settled to, its next
     instant. The `ETag` is the version."""
     known = Conditions.of(if_none_match=if_none_match)
     view = await service.replica.read(views.schedule, unquote(id))
     if known.is_unchanged(view.version):
-        return Response(b"", status_code=304, headers={"ETag": conditions.tag_of(view.version)})
-    return conditions.answer(view)
+        return unchanged_answer(view.version)
+    return schedule_answer(view)
 
 
 @put(
@@ -124,7 +131,7 @@ async def put_schedule(
     id: FromPath[str],
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
-) -> Response[Any]:
+) -> Answer:
     """The whole definition; what is left out gets its default. The same definition again changes nothing and
     makes no version. `id` may be left out of the body."""
     demanded = Conditions.of(if_match, if_none_match)
@@ -161,7 +168,7 @@ async def patch_schedule(
     id: FromPath[str],
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
-) -> Response[Any]:
+) -> Answer:
     """A JSON merge patch (RFC 7396): the fields that are named change, `null` gives a field its default again,
     and objects such as `labels` are merged in the same way. To change the kind of a target, set what belonged to
     the former kind to `null`. The result must be a valid schedule. Without `If-Match` the patch is applied to

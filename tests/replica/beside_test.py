@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from tests.replica.several import EXEC, Town, in_town, put
 
 from tocsin.clock import SystemClock
 from tocsin.decide.settling import add_new
 from tocsin.journal import codec
 from tocsin.model import change as c
-from tocsin.model.command import PutSchedules
+from tocsin.model.command import LaunchNow, PutSchedules
 from tocsin.model.new import none_yet
 from tocsin.model.schedule import Checked, convert
 from tocsin.replica.leader import DUE_WHEN_ASKED
@@ -63,3 +64,24 @@ def _kinds(town: Town) -> list[set[type[Any]]]:
     """Of the changes of each entry."""
     entries = [codec.decode(record.raw, seq) for seq, record in sorted(town.ledger.records.items())]
     return [{type(change) for change in entry.changes} for entry in entries]
+
+
+def what_was_carried_out_is_answered_even_if_the_leader_fails_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever would hear that nobody leads would ask for a second launch."""
+
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        await leader.propose(put())
+        launcher = leader.parts.launcher
+        assert launcher is not None
+
+        def failing(*_: object, **__: object) -> None:
+            raise RuntimeError("the launcher fails")
+
+        monkeypatch.setattr(launcher, "hand_over", failing)
+        assert isinstance(await leader.propose(LaunchNow("s")), int)
+        assert "the launcher fails" in str(await leader.failed())
+
+    in_town(tmp_path, work)

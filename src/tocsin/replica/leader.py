@@ -41,8 +41,11 @@ DUE_AT_ONCE = 5_000
 DUE_WHEN_ASKED = 1_200
 """While callers wait for answers a herd is taken up in smaller portions: each of them is a turn that they wait for."""
 ASKED_S = 1.0
-COMMANDS_BESIDE = 12
+COMMANDS_BESIDE = 16
 """So many commands are carried out in a turn that also launches: each of them is a caller who then asks for more."""
+HEARD_ROUNDS = 4
+"""So often the event loop goes round after callers were answered: to write the answers, and to read what they ask for
+next. Otherwise it would do so between a decision and its launch."""
 CONCLUDED_AT_ONCE = 200
 """So many open launches a new leader looks into before it is heard again."""
 GRACE_S = 10.0
@@ -140,6 +143,8 @@ class Leader:
                 tick = await self.turn()
                 if not tick.more:
                     await self._sleep(tick.next_ms)
+                elif tick.commands:
+                    await self._hear()
             await self._resign()
         except Stopping as unfinished:
             log.warning("stopped with an entry that is not applied yet", reason=str(unfinished))
@@ -203,8 +208,10 @@ class Leader:
             self._launcher.in_office(self.term)
             self._limits.ended(reports.over())
             self._call_again(again)
-            asked.settle(results[len(changes) - len(asked.changes) :])
-            await self._act(plan, changes, results, now_ms)
+            try:
+                await self._act(plan, changes, results, now_ms)
+            finally:  # whatever becomes of the launches, what was asked for is done
+                asked.settle(results[len(changes) - len(asked.changes) :])
             tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
         self._vigil.acted(now_ms)
         return await self._summary(plan, reports, asked.wishes)
@@ -397,21 +404,25 @@ class Leader:
         return [c.Renewed()] if self._vigil.is_to_be_heard(now_ms, self._store.meta, sent_s) else []
 
     async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish]) -> Tick:
-        next_ms: int | None = await self._on_state(self._outlook.next_wake_ms, self._store.db)
-        decided = len(plan.decision.sids) + len(plan.attempts.lids)
-        overdue = next_ms is not None and next_ms <= self._clock.wall_ms()
+        # What ended may have let something that waited for it go.
+        more = bool(self._wishes or reports.ended) or self._launcher.pending or self._elsewhere.pending
+        next_ms: int | None = None
+        if not more:
+            next_ms = await self._on_state(self._outlook.next_wake_ms, self._store.db)
+            more = next_ms is not None and next_ms <= self._clock.wall_ms()
         return Tick(
-            started=decided,
+            started=len(plan.decision.sids) + len(plan.attempts.lids),
             skipped=len(plan.decision.skipped.sids),
             ended=len(reports.ended),
             commands=len(wishes),
             next_ms=next_ms,
-            # What ended may have let something that waited for it go.
-            more=overdue
-            or bool(self._wishes or reports.ended)
-            or self._launcher.pending
-            or self._elsewhere.pending,
+            more=more,
         )
+
+    async def _hear(self) -> None:
+        """Whoever was answered has its turn."""
+        for _ in range(HEARD_ROUNDS):
+            await asyncio.sleep(0)
 
     async def _sleep(self, next_ms: int | None) -> None:
         """Until something is due, something comes back, somebody asks, or a heartbeat has passed."""

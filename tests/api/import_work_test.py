@@ -10,7 +10,7 @@ import pytest
 from tocsin.api.importing.reading import Read
 from tocsin.api.importing.work import Import
 from tocsin.model.lines import ImportLine
-from tocsin.model.new import none_yet
+from tocsin.model.new import columns_of
 
 
 class _Work(Import):
@@ -24,7 +24,7 @@ class _Work(Import):
 
     async def _read_all(self, request: Any, ahead: asyncio.Queue[Any]) -> None:
         for id in self._ids:
-            ahead_of = none_yet()
+            ahead_of = columns_of([])
             ahead_of.ids.append(id)
             await ahead.put(asyncio.create_task(_read(Read(ahead_of, [1], []))))
         await ahead.put(None)

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from tocsin.decide.settling import add_new
+from tocsin.decide.settling import new_row
 from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model.command import Command, PutSchedule, PutSchedules
 from tocsin.model.entry import Entry
-from tocsin.model.new import none_yet
+from tocsin.model.new import NewRow, columns_of
 from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
 from tocsin.replica.many import prepare_many
@@ -65,12 +65,12 @@ class Desk:
         self, actor: str, id: list[str], *, expect: int | None = 0, **fields: object
     ) -> dict[int, Any]:
         """What an import does with these: the answers by place, of those that were not simply created."""
-        new = none_yet()
+        rows: list[NewRow] = []
         for each in id:
             schedule = convert({"target": {"kind": "null"}, "cron": "0 * * * *", **fields, "id": each})
             checked = Checked(schedule, schedule.expression(), schedule.rule())
-            add_new(new, checked, msgspec.msgpack.encode(schedule), self.now_ms // 1000)
-        many = prepare_many(self.db, PutSchedules(new, expect=expect, actor=actor), self.now_ms)
+            rows.append(new_row(checked, msgspec.msgpack.encode(schedule), self.now_ms // 1000))
+        many = prepare_many(self.db, PutSchedules(columns_of(rows), expect=expect, actor=actor), self.now_ms)
         return many.result(self.commit(*many.changes))
 
     def commit(self, *changes: c.Change) -> list[Any]:

@@ -12,11 +12,11 @@ import pytest
 from tests.replica.several import EXEC, Town, in_town, put
 
 from tocsin.clock import SystemClock
-from tocsin.decide.settling import add_new
+from tocsin.decide.settling import new_row
 from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model.command import LaunchNow, PutSchedules
-from tocsin.model.new import none_yet
+from tocsin.model.new import NewRow, columns_of
 from tocsin.model.schedule import Checked, convert
 from tocsin.replica.leader import DUE_WHEN_ASKED
 
@@ -24,12 +24,12 @@ PORTIONS = 6
 
 
 def _many(prefix: str, count: int, cron: str) -> PutSchedules:
-    new = none_yet()
+    rows: list[NewRow] = []
     for number in range(count):
         schedule = convert({"id": f"{prefix}/{number}", "cron": cron, "target": EXEC})
         checked = Checked(schedule, schedule.expression(), schedule.rule())
-        add_new(new, checked, msgspec.msgpack.encode(schedule), 0)
-    return PutSchedules(new, expect=0)
+        rows.append(new_row(checked, msgspec.msgpack.encode(schedule), 0))
+    return PutSchedules(columns_of(rows), expect=0)
 
 
 def what_is_due_is_launched_between_two_portions_of_an_import(tmp_path: Path) -> None:

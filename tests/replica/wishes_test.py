@@ -11,7 +11,7 @@ import pytest
 
 from tocsin.errors import NoLeader
 from tocsin.model.command import Command, DeleteSchedule, LaunchNow, PutSchedules
-from tocsin.model.new import none_yet
+from tocsin.model.new import columns_of
 from tocsin.replica.wishes import Wishes, prepared, settle
 from tocsin.state.store import Store
 
@@ -39,7 +39,7 @@ def no_entry_holds_two_commands_about_the_same_and_nobody_else_waits_for_them() 
 
 
 def what_is_about_many_goes_alone_and_in_its_turn() -> None:
-    many = PutSchedules(none_yet())
+    many = PutSchedules(columns_of([]))
     asked = [many, LaunchNow("a"), LaunchNow("a"), many, LaunchNow("b")]
     about = "many schedules"
     assert _portions(asked) == [[about], ["a"], ["a"], [about], ["b"]]
@@ -48,7 +48,11 @@ def what_is_about_many_goes_alone_and_in_its_turn() -> None:
 def a_turn_that_launches_takes_few_and_leaves_a_long_list_for_the_next() -> None:
     async def run() -> list[list[str]]:
         wishes = Wishes(lambda: None)
-        asked: list[Command] = [*(LaunchNow(id) for id in "abc"), PutSchedules(none_yet()), LaunchNow("d")]
+        asked: list[Command] = [
+            *(LaunchNow(id) for id in "abc"),
+            PutSchedules(columns_of([])),
+            LaunchNow("d"),
+        ]
         waiting = [asyncio.ensure_future(wishes.make(command)) for command in asked]
         await asyncio.sleep(0)
         portions = [
@@ -87,7 +91,7 @@ def what_comes_to_nothing_is_answered_at_once(tmp_path: Path) -> None:
     async def run() -> Any:
         store = Store(tmp_path / "state.db")
         wishes = Wishes(lambda: None)
-        asked = asyncio.ensure_future(wishes.make(PutSchedules(none_yet())))
+        asked = asyncio.ensure_future(wishes.make(PutSchedules(columns_of([]))))
         await asyncio.sleep(0)
         found = prepared(store.db, wishes.take(), 0)
         store.close()

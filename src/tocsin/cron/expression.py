@@ -8,6 +8,7 @@ from functools import lru_cache
 from tocsin.cron import changes
 from tocsin.cron.explain import explain
 from tocsin.cron.instants import instant_of, unix_of
+from tocsin.cron.interval import Once
 from tocsin.cron.reading import Reading, read
 
 _read = lru_cache(maxsize=4096)(read)
@@ -55,6 +56,11 @@ class Expression:
     def resolved(self) -> str:
         """The text with nothing left to choose; it parses to the same instants without identity or anchor."""
         return self._reading.resolved
+
+    @property
+    def is_once(self) -> bool:
+        """Is it a single instant, ``@at``?"""
+        return isinstance(self._rule, Once)
 
     def next_after(self, instant: datetime) -> datetime | None:
         """The first occurrence strictly after ``instant``."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tocsin.decide.timeline import Plan, Slot, first_slot, plan
-from tocsin.model.new import NewSchedules
+from tocsin.decide.timeline import Plan, first_slot
+from tocsin.model.new import NewRow
 from tocsin.model.rule import encode_rule
 from tocsin.model.schedule import Checked, Schedule
 
@@ -27,23 +27,15 @@ def anchor_of(now_s: int) -> datetime:
     return datetime.fromtimestamp(now_s, UTC)
 
 
-def add_new(new: NewSchedules, checked: Checked, spec: bytes, now_s: int) -> None:
-    """One more schedule, whose id was never in use, settled as of now."""
+def new_row(checked: Checked, spec: bytes, now_s: int) -> NewRow:
+    """A schedule whose id was never in use, settled as of now."""
     schedule, expression, rule = checked
-    if "@every" in expression.resolved:
+    resolved = expression.resolved
+    if "@every" in resolved:
         expression = schedule.expression(anchor_of(now_s))
-    resolved, raw_rule = expression.resolved, encode_rule(rule)
-    first: Slot | None = None
-    if schedule.enabled and "@at" in resolved:
-        # Moments are mostly unlike each other: to remember a plan for each would cost more than it spares.
-        first = first_slot(Plan(expression, rule), schedule.id, now_s, -1)
-    elif schedule.enabled:
-        first = first_slot(plan(resolved, schedule.timezone, raw_rule), schedule.id, now_s, -1)
-    new.ids.append(schedule.id)
-    new.specs.append(spec)
-    new.resolved.append(resolved)
-    new.zones.append(schedule.timezone)
-    new.rules.append(raw_rule)
-    new.enabled.append(schedule.enabled)
-    new.first_instants_s.append(None if first is None else first.instant_s)
-    new.first_delays_ms.append(0 if first is None else first.delay_ms)
+        resolved = expression.resolved
+    # A plan of its own: most texts of a long list are unlike each other.
+    first = first_slot(Plan(expression, rule), schedule.id, now_s, -1) if schedule.enabled else None
+    instant_s, delay_ms = (None, 0) if first is None else first
+    zone, enabled = schedule.timezone, schedule.enabled
+    return schedule.id, spec, resolved, zone, encode_rule(rule), enabled, instant_s, delay_ms

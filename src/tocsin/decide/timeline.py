@@ -32,7 +32,7 @@ class Plan:
         self.expression = expression
         self.rule = rule
         self.plain = rule == DEFAULT
-        self.once = "@at" in expression.resolved.lower()
+        self.once = expression.is_once
         self._next: dict[int, int | None] = {}
 
     def next_instant(self, instant_s: int) -> int | None:

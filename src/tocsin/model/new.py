@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
+
+NewRow = tuple[str, bytes, str, str, bytes | None, bool, int | None, int]
+"""One new schedule: what stands in each column."""
 
 
 class NewSchedules(msgspec.Struct, frozen=True, array_like=True):
@@ -36,5 +39,7 @@ class NewSchedules(msgspec.Struct, frozen=True, array_like=True):
         return NewSchedules(*([column[place] for place in kept] for column in msgspec.structs.astuple(self)))
 
 
-def none_yet() -> NewSchedules:
-    return NewSchedules([], [], [], [], [], [], [], [])
+def columns_of(rows: Sequence[NewRow]) -> NewSchedules:
+    if not rows:
+        return NewSchedules([], [], [], [], [], [], [], [])
+    return NewSchedules(*map(list, zip(*rows, strict=True)))

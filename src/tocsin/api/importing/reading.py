@@ -7,11 +7,11 @@ from typing import NamedTuple
 import msgspec
 
 from tocsin.api import texts
-from tocsin.decide.settling import add_new
+from tocsin.decide.settling import new_row
 from tocsin.errors import TocsinError
 from tocsin.model.ids import ID_LENGTH_MAX
 from tocsin.model.lines import ImportLine
-from tocsin.model.new import NewSchedules, none_yet
+from tocsin.model.new import NewRow, NewSchedules, columns_of
 from tocsin.model.problem import problem_of
 from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
@@ -43,14 +43,27 @@ class Read(msgspec.Struct):
     refused: list[ImportLine]
 
 
+class _Part:
+    """What is being read."""
+
+    def __init__(self) -> None:
+        self.rows: list[NewRow] = []
+        self.lines: list[int] = []
+        self.seen: set[str] = set()
+        self.refused: list[ImportLine] = []
+
+    def read(self) -> Read:
+        return Read(columns_of(self.rows), self.lines, self.refused)
+
+
 class _Named(msgspec.Struct):
     id: str
 
 
 def read(block: Block, rules: Rules, now_s: int) -> list[Read]:
     """All of a block, in order."""
-    found = [_nothing_yet()]
-    seen: set[str] = set()
+    found: list[Read] = []
+    part = _Part()
     for number, text in enumerate(block.text.split(b"\n"), block.first):
         if not text or text.isspace():
             continue
@@ -59,19 +72,17 @@ def read(block: Block, rules: Rules, now_s: int) -> list[Read]:
             schedule = checked.schedule
             require_reach(rules.caller, schedule.id)
             rules.permissions.check(schedule)
-            if schedule.id in seen or len(found[-1].lines) >= ROWS_MAX:
-                found.append(_nothing_yet())
-                seen.clear()
-            add_new(found[-1].new, checked, spec, now_s)
-            seen.add(schedule.id)
-            found[-1].lines.append(number)
+            row = new_row(checked, spec, now_s)
+            if schedule.id in part.seen or len(part.rows) >= ROWS_MAX:
+                found.append(part.read())
+                part = _Part()
+            part.seen.add(schedule.id)
+            part.rows.append(row)
+            part.lines.append(number)
         except TocsinError as wrong:
-            found[-1].refused.append(ImportLine(line=number, id=_id_of(text), error=problem_of(wrong)))
+            part.refused.append(ImportLine(line=number, id=_id_of(text), error=problem_of(wrong)))
+    found.append(part.read())
     return found
-
-
-def _nothing_yet() -> Read:
-    return Read(none_yet(), [], [])
 
 
 def _id_of(text: bytes) -> str | None:

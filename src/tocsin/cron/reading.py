@@ -43,7 +43,9 @@ class Reading(NamedTuple):
 
 
 def read(text: str, timezone: str, identity: str, anchor: datetime | None) -> Reading:
-    if _MOMENT.fullmatch(text) and (unix := int(text[4:])) <= UNIX_MAX:  # how a program writes it
+    if (
+        text[:4] == "@at " and _MOMENT.fullmatch(text) and (unix := int(text[4:])) <= UNIX_MAX
+    ):  # how a program writes it
         return Reading(Once(unix), zone(timezone), text, ())
     words = _words(text)
     prefix, words, where = _zone_prefix(text, words, timezone)
@@ -55,7 +57,8 @@ def read(text: str, timezone: str, identity: str, anchor: datetime | None) -> Re
     six = words if len(words) == 6 else ["0", *words]
     if "?" in text or "~" in text:
         six = settle(six, identity)
-    resolved = " ".join(prefix + six[6 - len(words) :])
+        words = six[6 - len(words) :]
+    resolved = " ".join([*prefix, *words] if prefix else words)
     return Reading(_recurrence(six, where), where, resolved, tuple(six))
 
 

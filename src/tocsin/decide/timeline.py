@@ -38,16 +38,17 @@ class Plan:
     def next_instant(self, instant_s: int) -> int | None:
         """The instant after this one, within the window. A herd asks the same question thousands of times."""
         if self.once:
-            return self._compute_next(instant_s)
+            return self.next_beside(instant_s)
         try:
             return self._next[instant_s]
         except KeyError:
             if len(self._next) > 64:
                 self._next.clear()
-            found = self._next[instant_s] = self._compute_next(instant_s)
+            found = self._next[instant_s] = self.next_beside(instant_s)
             return found
 
-    def _compute_next(self, instant_s: int) -> int | None:
+    def next_beside(self, instant_s: int) -> int | None:
+        """The same, beside what a herd keeps."""
         rule = self.rule
         if rule.start_ms:
             # The first whole second of the window is allowed itself, so ask from the one before it.
@@ -59,7 +60,7 @@ class Plan:
 
     def instants(self, after_s: int, upto_s: int) -> Iterator[int]:
         """The occurrences in (after, upto], within the window, beside what a herd keeps."""
-        following = self._compute_next(after_s)
+        following = self.next_beside(after_s)
         if self.rule.end_ms:
             upto_s = min(upto_s, self.rule.end_ms // 1000)
         while following is not None and following <= upto_s:
@@ -102,9 +103,9 @@ def first_slot(
     which ``apply`` knows, or may have been and is forgotten.
     """
     if settled.once:
-        instant = settled.next_instant(forgotten_upto_s)
+        instant = settled.next_beside(forgotten_upto_s)
     else:
-        instant = settled.next_instant(max(now_s, launched_upto_s))
+        instant = settled.next_beside(max(now_s, launched_upto_s))
     return None if instant is None else settled.slot(schedule, instant)
 
 

@@ -17,7 +17,7 @@ from yarl import URL
 from tocsin.config import Settings
 from tocsin.errors import Forbidden
 from tocsin.model.schedule import Schedule
-from tocsin.model.target import ExecTarget, HttpTarget, KafkaTarget, NatsTarget, TargetSpec
+from tocsin.model.target import ExecTarget, HttpTarget, KafkaTarget, NatsTarget, NullTarget, TargetSpec
 from tocsin.targets.fence import Denied, Fence
 from tocsin.targets.secrets import SecretRules, not_permitted
 
@@ -42,6 +42,8 @@ class Permissions(msgspec.Struct, frozen=True):
 
     def refusal(self, spec: TargetSpec) -> str:
         """Why not, naming the setting. Empty: nothing is known against it."""
+        if isinstance(spec, NullTarget):
+            return ""
         if isinstance(spec, ExecTarget):
             return self._against_command(spec)
         if isinstance(spec, HttpTarget):

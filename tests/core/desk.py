@@ -71,7 +71,7 @@ class Desk:
             checked = Checked(schedule, schedule.expression(), schedule.rule())
             rows.append(new_row(checked, msgspec.msgpack.encode(schedule), self.now_ms // 1000))
         many = prepare_many(self.db, PutSchedules(columns_of(rows), expect=expect, actor=actor), self.now_ms)
-        return many.result(self.commit(*many.changes))
+        return many.result(self.commit(*many.changes) if many.changes else [])
 
     def commit(self, *changes: c.Change) -> list[Any]:
         entry = Entry(next(self._ids).to_bytes(16, "big"), self.store.meta.term, self.now_ms, list(changes))

@@ -80,6 +80,22 @@ def what_is_taken_is_replaced_where_that_is_asked_for(desk: Desk) -> None:
     assert views.schedule(desk.db, "b").description == "new"
 
 
+@pytest.mark.parametrize("expect", [0, None])
+def what_is_sent_again_is_recognised_and_written_nowhere(desk: Desk, expect: int | None) -> None:
+    put(desk, id="b", payload={"n": 1})
+    put(desk, id="b", payload={"n": 2})
+    desk.command_many("ann", ["a", "b"], expect=None, payload={"n": 2})
+    written = len(desk.records)
+    told = desk.command_many("ben", ["a", "b"], expect=expect, payload={"n": 2})
+    assert {place: (int(each), each.act) for place, each in told.items()} == {
+        0: (1, "unchanged"),
+        1: (3, "unchanged"),
+    }
+    assert len(desk.records) == written
+    assert desk.command_many("ben", ["a", "b", "c"], expect=expect, payload={"n": 2}) == told
+    assert [view.id for view in views.schedules(desk.db).items] == ["a", "b", "c"]
+
+
 def an_id_that_was_in_use_before_keeps_its_number_and_goes_on_with_its_versions(desk: Desk) -> None:
     put(desk, id="b")
     (sid,) = desk.db.execute("SELECT sid FROM schedule WHERE id = 'b'").fetchone()

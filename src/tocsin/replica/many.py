@@ -14,6 +14,7 @@ from tocsin.model import change as c
 from tocsin.model.command import PutSchedule, PutSchedules
 from tocsin.replica.prepare import prepare
 from tocsin.state import queries
+from tocsin.state.apply.schedules import Put
 from tocsin.state.views import decode_spec
 
 
@@ -34,8 +35,15 @@ class Many(NamedTuple):
 def prepare_many(db: sqlite3.Connection, command: PutSchedules, now_ms: int) -> Many:
     """Each of them as it would be by itself."""
     new = command.new
-    known = queries.ids_in_use(db, new.ids)
-    places = [place for place, id in enumerate(new.ids) if id in known] if known else []
+    known = queries.in_use(db, new.ids)
+    answers: dict[int, Any] = {}
+    places: list[int] = []
+    for place, id in enumerate(new.ids) if known else ():
+        present = known.get(id)
+        if present is not None and present[1] == new.specs[place]:  # the same list was sent before
+            answers[place] = Put(present[0], "unchanged")
+        elif id in known:
+            places.append(place)
     # What has passed meanwhile is for its policies to judge.
     places += [
         place
@@ -44,9 +52,8 @@ def prepare_many(db: sqlite3.Connection, command: PutSchedules, now_ms: int) -> 
         and instant_s * 1000 + new.first_delays_ms[place] < now_ms
         and new.ids[place] not in known
     ]
-    simply = new.without(set(places))
+    simply = new.without({*places, *answers})
     changes: list[c.Change] = [c.SchedulesCreated(simply, command.actor)] if len(simply) else []
-    answers: dict[int, Any] = {}
     singly: list[int] = []
     for place in places:
         schedule = decode_spec(new.specs[place])

@@ -205,15 +205,17 @@ def doubted_since(db: sqlite3.Connection, since_ms: int, limit: int) -> list[Ord
     return [OrderRow(*row) for row in found]
 
 
-def ids_in_use(db: sqlite3.Connection, ids: Sequence[str]) -> set[str]:
-    """Those of them that a schedule has, or that one had of which something is still kept."""
+def in_use(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[int, bytes] | None]:
+    """Those of them that a schedule has, with its version and as it was written; None for one that is gone and of which
+    something is still kept."""
     asked = json.dumps(ids)
     rows = db.execute(
-        "SELECT s.id FROM json_each(:ids) CROSS JOIN schedule s ON s.id = value "
-        "UNION ALL SELECT r.id FROM json_each(:ids) CROSS JOIN revision r ON r.id = value",
+        "SELECT r.id, 0, NULL FROM json_each(:ids) CROSS JOIN revision r ON r.id = value "
+        "UNION ALL SELECT s.id, s.version, s.spec FROM json_each(:ids) CROSS JOIN schedule s ON s.id = value",
         {"ids": asked},
     )
-    return {id for (id,) in rows}
+    # Of an id that has both, the schedule comes last and counts.
+    return {id: None if spec is None else (version, spec) for id, version, spec in rows}
 
 
 def launched_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:

@@ -8,6 +8,7 @@ It imports little, because an import waits for it.
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import struct
 import sys
@@ -16,6 +17,8 @@ from typing import BinaryIO
 from tocsin.api.importing.reading import Rules, read
 
 SIZE = struct.Struct(">I")
+LESS_URGENT = 10
+"""Whoever has something to launch comes first to the processor."""
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
@@ -33,5 +36,6 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
+    os.nice(LESS_URGENT)
     gc.disable()  # a schedule refers to nothing that refers back to it
     serve(sys.stdin.buffer, sys.stdout.buffer)

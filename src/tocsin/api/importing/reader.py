@@ -10,7 +10,10 @@ import asyncio
 import contextlib
 import os
 import pickle
+import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from tocsin.api.importing import child
 from tocsin.api.importing.child import SIZE
@@ -25,6 +28,7 @@ class Readers:
     """``async with``: blocks are read by several in turn, each in a process of its own that lives until the end."""
 
     def __init__(self, rules: Rules) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="import")
         self._readers = [_Reader(rules) for _ in range(READERS)]
         self._reading: dict[asyncio.Task[list[Read]], None] = {}
         self._turn = 0
@@ -38,16 +42,22 @@ class Readers:
         for task in list(self._reading):
             task.cancel()
         for reader in self._readers:
-            await reader.end()
+            await asyncio.to_thread(reader.end)
+        self._threads.shutdown(wait=False)
 
     def read(self, block: Block, now_s: int) -> asyncio.Task[list[Read]]:
         """What the block says, as soon as one of them has read it."""
         reader = self._readers[self._turn % READERS]
         self._turn += 1
-        task = asyncio.create_task(reader.read(block, now_s))
+        task = asyncio.create_task(self._read(reader, block, now_s))
         self._reading[task] = None
         task.add_done_callback(lambda done: self._reading.pop(done, None))
         return task
+
+    async def _read(self, reader: _Reader, block: Block, now_s: int) -> list[Read]:
+        """On a thread, which mostly waits: to start a process, and to hand it its work, would hold up the loop."""
+        async with reader.free:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, reader.read, block, now_s)
 
 
 class _Reader:
@@ -55,57 +65,58 @@ class _Reader:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._process: asyncio.subprocess.Process | None = None
-        self._free = asyncio.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_over = False
+        self._change = threading.Lock()
+        self.free = asyncio.Lock()
 
-    async def end(self) -> None:
-        process, self._process = self._process, None
+    def end(self) -> None:
+        """Whoever waits for it hears that it is gone."""
+        with self._change:
+            self._is_over = True
+            process = self._process
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            process.kill()
+            with contextlib.suppress(BrokenPipeError), process:  # waits for it, and closes the pipes
+                pass
 
-    async def read(self, block: Block, now_s: int) -> list[Read]:
-        async with self._free:
-            if self._process is None and len(block.text) <= FEW_BYTES:
-                return await asyncio.to_thread(read, block, self._rules, now_s)
-            if self._process is None:
-                self._process = await _started()
-                await self._send(self._rules)
-            await self._send((block, now_s))
-            return await self._receive()
+    def read(self, block: Block, now_s: int) -> list[Read]:
+        if self._process is None and len(block.text) <= FEW_BYTES:
+            return read(block, self._rules, now_s)
+        if self._process is None:
+            self._start()
+            self._send(self._rules)
+        self._send((block, now_s))
+        return self._receive()
 
-    async def _send(self, what: object) -> None:
+    def _start(self) -> None:
+        with self._change:
+            if self._is_over:
+                raise _gone()
+            words = [sys.executable, "-P", "-m", child.__name__]
+            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def _send(self, what: object) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
         raw = pickle.dumps(what)
         try:
             self._process.stdin.write(SIZE.pack(len(raw)) + raw)
-            await self._process.stdin.drain()
-        except (BrokenPipeError, ConnectionResetError):
+            self._process.stdin.flush()
+        except BrokenPipeError:
             raise _gone() from None
 
-    async def _receive(self) -> list[Read]:
+    def _receive(self) -> list[Read]:
         assert self._process is not None
         assert self._process.stdout is not None
-        try:
-            (size,) = SIZE.unpack(await self._process.stdout.readexactly(SIZE.size))
-            raw = await self._process.stdout.readexactly(size)
-        except asyncio.IncompleteReadError:
-            raise _gone() from None
+        head = self._process.stdout.read(SIZE.size)
+        if len(head) < SIZE.size:
+            raise _gone()
+        (size,) = SIZE.unpack(head)
+        raw = self._process.stdout.read(size)
+        if len(raw) < size:
+            raise _gone()
         return pickle.loads(raw)  # type: ignore[no-any-return]  # why: our own process, and nobody else, wrote it
-
-
-async def _started() -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        child.__name__,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=8 << 20,
-    )
 
 
 def _gone() -> JournalUnavailable:

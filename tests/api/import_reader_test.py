@@ -99,3 +99,18 @@ def an_import_that_is_broken_off_leaves_no_process_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         _with_readers(work)
     assert not any(map(_is_there, _pids(seen[0])))
+
+
+def nor_does_one_that_is_broken_off_while_they_are_started() -> None:
+    seen: list[Readers] = []
+
+    async def work(readers: Readers) -> None:
+        seen.append(readers)
+        for number in range(4):
+            readers.read(_block(MANY, number), 0)
+        await asyncio.sleep(0)  # their threads have begun, and no more
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        _with_readers(work)
+    assert not any(map(_is_there, _pids(seen[0])))

@@ -43,9 +43,8 @@ class Reading(NamedTuple):
 
 
 def read(text: str, timezone: str, identity: str, anchor: datetime | None) -> Reading:
-    if (
-        text[:4] == "@at " and _MOMENT.fullmatch(text) and (unix := int(text[4:])) <= UNIX_MAX
-    ):  # how a program writes it
+    # How a program writes it:
+    if text[:4] == "@at " and _MOMENT.fullmatch(text) and (unix := int(text[4:])) <= UNIX_MAX:
         return Reading(Once(unix), zone(timezone), text, ())
     words = _words(text)
     prefix, words, where = _zone_prefix(text, words, timezone)

@@ -12,7 +12,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from tocsin.api.importing import child
@@ -42,8 +41,8 @@ class Readers:
         for task in list(self._reading):
             task.cancel()
         for reader in self._readers:
-            await asyncio.to_thread(reader.end)
-        self._threads.shutdown(wait=False)
+            reader.end()
+        await asyncio.to_thread(self._bury)
 
     def read(self, block: Block, now_s: int) -> asyncio.Task[list[Read]]:
         """What the block says, as soon as one of them has read it."""
@@ -53,6 +52,11 @@ class Readers:
         self._reading[task] = None
         task.add_done_callback(lambda done: self._reading.pop(done, None))
         return task
+
+    def _bury(self) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        for reader in self._readers:
+            reader.bury()
 
     async def _read(self, reader: _Reader, block: Block, now_s: int) -> list[Read]:
         """On a thread, which mostly waits: to start a process, and to hand it its work, would hold up the loop."""
@@ -67,17 +71,18 @@ class _Reader:
         self._rules = rules
         self._process: subprocess.Popen[bytes] | None = None
         self._is_over = False
-        self._change = threading.Lock()
         self.free = asyncio.Lock()
 
     def end(self) -> None:
         """Whoever waits for it hears that it is gone."""
-        with self._change:
-            self._is_over = True
-            process = self._process
-        if process is not None:
-            process.kill()
-            with contextlib.suppress(BrokenPipeError), process:  # waits for it, and closes the pipes
+        self._is_over = True
+        if self._process is not None:
+            self._process.kill()
+
+    def bury(self) -> None:
+        """When nobody talks to it any more."""
+        if self._process is not None:
+            with contextlib.suppress(BrokenPipeError), self._process:  # waits for it, and closes the pipes
                 pass
 
     def read(self, block: Block, now_s: int) -> list[Read]:
@@ -90,11 +95,10 @@ class _Reader:
         return self._receive()
 
     def _start(self) -> None:
-        with self._change:
-            if self._is_over:
-                raise _gone()
-            words = [sys.executable, "-P", "-m", child.__name__]
-            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        words = [sys.executable, "-P", "-m", child.__name__]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if self._is_over:  # whoever ended it meanwhile did not see it yet
+            self._process.kill()
 
     def _send(self, what: object) -> None:
         assert self._process is not None

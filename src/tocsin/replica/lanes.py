@@ -7,21 +7,23 @@ never answers holds up its own launches and nobody else's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from tocsin.cron import parse_duration
-from tocsin.model.target import HTTP_TIMEOUT_S_MAX, HttpTarget, TargetSpec
-from tocsin.targets.contract import Order
+from tocsin.model.target import HttpTarget, TargetSpec
 from tocsin.targets.slots import Shares
 
 CALLS_OUTSTANDING_MAX = 2_000
 BATCHED_OUTSTANDING_MAX = 20_000
 """Nothing new that is due is started while so many calls of its kind wait for an answer: a herd must not fill the
-memory, and what has not been called when the process is killed is doubt for a target that cannot look up."""
-WAITING_MAX = 20_000
-"""The same for what cannot stay due (retries, launches by hand): beyond it they end as not started."""
+memory."""
+WAITING_MIN = 32
+"""Launches of one lane that are started beyond those that have a slot; more where the receiver answers faster. What has
+not been called when the process is killed is doubt for a target that cannot look up, so the rest stays due."""
+
+LATELY_S = 0.25
 
 SHARED = frozenset({"http"})
 """Kinds with a lane for each host."""
@@ -61,21 +63,42 @@ def lane_of_spec(spec: bytes) -> str:
     return lane_of(where.kind, where.url)
 
 
-def patience_s(order: Order) -> float | None:
-    """How long an order may wait until its call is made: as long as the call itself may take. It is not taken off
-    the call's own time, because a call that is cut short is doubt, and one that was never made is not."""
-    limits = [] if order.timeout_s is None else [order.timeout_s]
-    if isinstance(order.target, HttpTarget):
-        own_s = parse_duration(order.target.timeout, field="target.timeout")
-        limits.append(float(min(own_s, HTTP_TIMEOUT_S_MAX)))
-    return min(limits, default=None)
+class Answers:
+    """How many calls of each lane were answered lately, in the time that a few turns take."""
+
+    def __init__(self) -> None:
+        self._period = 0
+        self._now: Counter[str] = Counter()
+        self._before: Counter[str] = Counter()
+
+    def note(self, lane: str, now_s: float) -> None:
+        self._turn(int(now_s / LATELY_S))
+        self._now[lane] += 1
+
+    def recent(self, lane: str, now_s: float) -> int:
+        self._turn(int(now_s / LATELY_S))
+        return max(self._now[lane], self._before[lane])
+
+    def _turn(self, period: int) -> None:
+        if period != self._period:
+            self._before = self._now if period == self._period + 1 else Counter()
+            self._now, self._period = Counter(), period
 
 
 class Room:
     """How many more launches each lane takes, for one look at what is due."""
 
-    def __init__(self, shares: Mapping[str, Shares], in_batches: frozenset[str]) -> None:
+    def __init__(
+        self,
+        shares: Mapping[str, Shares],
+        in_batches: frozenset[str],
+        most: Callable[[str, str], int] = lambda kind, lane: CALLS_OUTSTANDING_MAX,
+    ) -> None:
+        """``most``: how many launches of this kind and lane may be under way, beside what its kind has room for."""
         self._shares = shares
+        self._most = most
+        self._most_of: dict[str, int] = {}
+        self._in_batches = in_batches
         # A herd in batches must not be slowed down by counting.
         one_by_one = shares.keys() - in_batches
         self._words = tuple(kind.encode() for kind in sorted(one_by_one))
@@ -96,15 +119,25 @@ class Room:
         if shares is None:
             return True
         lane = lane_of(where.kind, where.url)
-        if not shares.has_room(lane):
+        if not self._has_room(where.kind, shares, lane):
             return False
         shares.take(lane)
         return True
 
     def has_in_lane(self, lane: str) -> bool:
         """Is there room for one more in this lane?"""
-        shares = self._shares.get(lane.partition(" ")[0])
-        return shares is None or shares.has_room(lane)
+        kind = lane.partition(" ")[0]
+        shares = self._shares.get(kind)
+        return shares is None or self._has_room(kind, shares, lane)
+
+    def _has_room(self, kind: str, shares: Shares, lane: str) -> bool:
+        if kind not in self._in_batches:
+            most = self._most_of.get(lane)
+            if most is None:
+                most = self._most_of[lane] = self._most(kind, lane)
+            if shares.held.get(lane, 0) >= most:
+                return False
+        return shares.has_room(lane)
 
     def count_in_lane(self, lane: str) -> None:
         """One more is taken."""

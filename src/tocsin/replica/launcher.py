@@ -18,10 +18,10 @@ from tocsin.replica.lanes import (
     BATCHED_OUTSTANDING_MAX,
     CALLS_OUTSTANDING_MAX,
     SHARED,
-    WAITING_MAX,
+    WAITING_MIN,
+    Answers,
     Room,
     lane_of_target,
-    patience_s,
 )
 from tocsin.replica.office import Office
 from tocsin.replica.reports import ENDS_AT_ONCE, Reports, fitting
@@ -70,6 +70,7 @@ class Launcher:
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they began."""
         self._slots = {kind: Slots(CALLS_AT_ONCE, shared=kind in SHARED) for kind in targets}
+        self._answers = Answers()
         self._tickets: dict[int, asyncio.Future[bool]] = {}
         """Flights that wait for a slot."""
         self._outstanding = {
@@ -107,7 +108,14 @@ class Launcher:
 
     def room(self) -> Room:
         """How much more may be started, as of now."""
-        return Room({kind: shares.copy() for kind, shares in self._outstanding.items()}, self._in_batches)
+        outstanding = {kind: shares.copy() for kind, shares in self._outstanding.items()}
+        return Room(outstanding, self._in_batches, self._most_of)
+
+    def _most_of(self, kind: str, lane: str) -> int:
+        """As many as have a slot, and a few that follow them: as many as were answered lately, so that no slot is free
+        while a quick receiver's next launches are decided."""
+        recent = self._answers.recent(lane, self._clock.elapsed_s())
+        return self._slots[kind].reach(lane) + max(WAITING_MIN, recent)
 
     def hand_over(self, flights: Sequence[Flight], *, doubtful: bool = False) -> None:
         """Make the calls. Returns at once. ``doubtful``: they may have been made before, by a former leader."""
@@ -122,11 +130,7 @@ class Launcher:
     def _hand_over_one(self, flight: Flight, doubtful: bool) -> None:
         kind = flight.kind
         lane = lane_of_target(kind, flight.order.target)
-        outstanding = self._outstanding[kind]
-        if not doubtful and not outstanding.has_room(lane, limit=WAITING_MAX):
-            self.report(flight, self._not_called(f"too many calls wait already ({lane})"))
-            return
-        outstanding.take(lane)
+        self._outstanding[kind].take(lane)
         self._flying[flight.lid] = flight
         self._spawn(self._launch(flight, lane, doubtful), _CALL)
 
@@ -268,6 +272,7 @@ class Launcher:
             outcome = _broken(flight.kind, broken)
         finally:
             self._outstanding[flight.kind].give_back(lane)
+            self._answers.note(lane, self._clock.elapsed_s())
         if outcome is None:
             self._withdraw([flight])
         elif outcome.verdict is Verdict.ACCEPTED:
@@ -278,12 +283,7 @@ class Launcher:
     async def _call_in_turn(self, flight: Flight, lane: str, doubtful: bool) -> Outcome | None:
         """None: the call was not made."""
         slots = self._slots[flight.kind]
-        try:
-            has_slot = await self._slot(flight, slots, lane)
-        except TimeoutError:
-            reason = f"no slot was free within {patience_s(flight.order):g}s ({lane})"
-            return self._not_called(reason, doubtful)
-        if not has_slot:
+        if not await self._slot(flight, slots, lane):
             return None if flight.cancel is None else Outcome(Verdict.CANCELLED)
         try:
             outcome = await self._call(flight, doubtful)
@@ -292,15 +292,14 @@ class Launcher:
         return _less_certain(outcome) if doubtful and outcome is not None else outcome
 
     async def _slot(self, flight: Flight, slots: Slots, lane: str) -> bool:
-        """Wait for its turn. False: it shall not be called any more. Raises TimeoutError if that takes too long."""
+        """Wait for its turn, however long that takes. False: it shall not be called any more."""
         if slots.is_free(lane):
             return await slots.take(lane)
         if flight.cancel is not None or self._closed:
             return False
         ticket = self._tickets[flight.lid] = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(patience_s(flight.order)):
-                return await slots.take(lane, ticket)
+            return await slots.take(lane, ticket)
         finally:
             del self._tickets[flight.lid]
 
@@ -310,11 +309,6 @@ class Launcher:
             return False
         ticket.set_result(False)
         return True
-
-    def _not_called(self, reason: str, doubtful: bool = False) -> Outcome:
-        """Certain, unless a former leader may have made the call."""
-        verdict = Verdict.UNKNOWN if doubtful else Verdict.NOT_STARTED
-        return Outcome(verdict, reason, ended_ms=self._clock.wall_ms())
 
     async def _call(self, flight: Flight, doubtful: bool) -> Outcome | None:
         """None: the call was not made."""

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.core.desk import START, Desk, put
+from tests.core.desk import START, Desk, at, only_flight, put, schedule_of
 
 from tocsin.errors import AlreadyExists
 from tocsin.journal import codec
-from tocsin.model.command import DeleteSchedule
+from tocsin.model.command import DeleteSchedule, PutSchedule
 from tocsin.state import chronicle, events, views
 from tocsin.state.apply.schedules import Put
+from tocsin.targets.contract import SUCCEEDED
 
 COLUMNS = "id, version, enabled, resolved, zone, rule, since_ms, created_ms, spec, note, act, actor"
 
@@ -136,3 +137,21 @@ def a_leader_that_was_wrong_about_an_id_harms_neither_the_old_one_nor_the_others
     assert desk.store.meta.schedules == 3
     orphans = "SELECT count(*) FROM due WHERE sid NOT IN (SELECT sid FROM schedule)"
     assert desk.db.execute(orphans).fetchone() == (0,)
+
+
+def a_past_moment_can_be_imported_deleted_and_imported_again(desk: Desk) -> None:
+    moment = schedule_of(id="once", cron="@at 2020-01-01T00:00:00Z")
+    for _ in range(3):
+        desk.command(PutSchedule(moment, skip_past=True))
+        assert list(desk.states_of("once").values()) == ["skipped"]
+        desk.command(DeleteSchedule("once"))
+
+
+def a_moment_that_was_launched_keeps_its_record_when_it_is_imported_with_a_change(desk: Desk) -> None:
+    moment = {"id": "once", "cron": f"@at {START + 5}"}
+    put(desk, **moment)
+    at(desk, 6)
+    desk.end(only_flight(desk), SUCCEEDED)
+    at(desk, 60)
+    desk.command(PutSchedule(schedule_of(**moment, deadline="10m"), skip_past=True))
+    assert desk.states_of("once") == {START + 5: "succeeded"}

@@ -306,20 +306,16 @@ def _forget_surplus_versions(context: Context, present: _Present) -> None:
 def _set_due(
     context: Context, sid: int, instant_s: int | None, delay_ms: int, skip_past: bool = False
 ) -> int | None:
-    """One due row or none; returns its instant. An instant that has a launch already is never due again; one that had
-    passed before it was asked for (``@at``) counts as missed."""
+    """One due row or none; returns its instant. An instant that has a launch already is never due again, and its record
+    stays as it is; one that had passed before it was asked for (``@at``) counts as missed."""
     db, _, entry = context
     db.execute("DELETE FROM due WHERE sid = ?", (sid,))
-    if instant_s is None:
-        return None
-    taken = "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?"
-    if skip_past and instant_s * 1000 < entry.time_ms:
-        (version,) = db.execute("SELECT version FROM schedule WHERE sid = ?", (sid,)).fetchone()
-        _record_skipped(context, sid, version, instant_s, "the moment had passed when it was imported")
-        return None
-    if db.execute(taken, (sid, instant_s, int(LaunchKind.SCHEDULED))).fetchone():
+    if instant_s is None or _has_launch(context, sid, instant_s):
         return None
     version, rule = db.execute("SELECT version, rule FROM schedule WHERE sid = ?", (sid,)).fetchone()
+    if skip_past and instant_s * 1000 < entry.time_ms:
+        _record_skipped(context, sid, version, instant_s, "the moment had passed when it was imported")
+        return None
     if instant_s * 1000 + delay_ms < entry.time_ms and decode_rule(rule).missed is Missed.SKIP:
         _record_skipped(
             context, sid, version, instant_s, "missed: the moment had passed when it was asked for"
@@ -327,3 +323,11 @@ def _set_due(
         return None
     db.execute("INSERT INTO due VALUES (?, ?, ?)", (instant_s * 1000 + delay_ms, sid, instant_s))
     return instant_s
+
+
+def _has_launch(context: Context, sid: int, instant_s: int) -> bool:
+    found = context.db.execute(
+        "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?",
+        (sid, instant_s, int(LaunchKind.SCHEDULED)),
+    ).fetchone()
+    return found is not None

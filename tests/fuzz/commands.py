@@ -1,0 +1,414 @@
+"""Random histories of one leader: every command with every option, decisions, outcomes, changes of leaders.
+
+Everything goes through the code that a leader runs: ``agenda``, ``changes_of``, ``prepare``, ``apply``. A world is a
+sequence of turns. Each turn draws from a random source of its own, so a turn can be left out without changing the
+others: that is how ``shrink`` finds the few turns that are needed for a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import sqlite3
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.core.desk import Desk
+
+from tocsin.decide.settling import new_row
+from tocsin.errors import Refused, TocsinError
+from tocsin.journal import codec
+from tocsin.model import change as c
+from tocsin.model import command as cmd
+from tocsin.model.ids import launch_name
+from tocsin.model.launch import LaunchState
+from tocsin.model.new import columns_of
+from tocsin.model.schedule import Checked, Schedule, convert
+from tocsin.model.token import Token
+from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
+from tocsin.replica.many import Many, prepare_many
+from tocsin.replica.outcomes import changes_of
+from tocsin.replica.prepare import prepare
+from tocsin.replica.reports import Reports
+from tocsin.replica.scheduler import agenda
+from tocsin.state import queries
+from tocsin.state.apply import apply
+from tocsin.state.digest import full_digest
+from tocsin.state.store import Store
+from tocsin.state.views import decode_spec
+from tocsin.targets.contract import Outcome, Verdict
+from tocsin.targets.null import NullTarget
+
+START_S = 1_711_846_500  # 2024-03-31T00:55:00Z, five minutes before clocks change in Europe
+IDS = ("a", "b", "c/d", "c/e")
+VERDICTS = (Verdict.SUCCEEDED, Verdict.FAILED, Verdict.NOT_STARTED, Verdict.UNKNOWN, Verdict.CANCELLED)
+Key = tuple[str, int]
+
+
+class _Receiver(NullTarget):
+    """It is never called, only asked whether it deduplicates. It does not."""
+
+    def idempotent(self, spec: object) -> bool:
+        return False
+
+
+TARGETS = {kind: _Receiver() for kind in ("null", "exec", "http")}
+
+
+class World:
+    """One state, its journal, and what its targets have seen."""
+
+    def __init__(self) -> None:
+        self.desk = Desk(START_S)
+        self.flights: dict[int, Flight] = {}
+        self.called: set[Key] = set()
+        self.succeeded: set[str] = set()
+        self.doubted: set[str] = set()
+        """Launches whose call may have gone out, of schedules that say ``on_doubt: skip``."""
+        self._tokens = itertools.count(1)
+
+    def close(self) -> None:
+        self.desk.close()
+
+    @property
+    def now_s(self) -> int:
+        return self.desk.now_ms // 1000
+
+    def turn(self, chance: random.Random) -> None:
+        """One iteration of the leader's loop."""
+        desk = self.desk
+        desk.now_ms += chance.choice([0, 1, 400, 1_000, 5_000, 30_000, 61_000, 600_000, 7_200_000])
+        if chance.random() < 0.08:
+            self._change_of_leaders(chance)
+        plan = agenda(desk.store, desk.now_ms, chance.choice([1, 3, 1_000]))
+        reports = self._reports(chance)
+        commands, changes, many = self._commands(chance)
+        decisions = [*plan.changes(), *changes_of(reports, dict(TARGETS), desk.now_ms), *self._chores(chance)]
+        if not decisions and not changes:
+            return
+        results = desk.commit(*decisions, *changes)
+        for change, result in zip(decisions, results, strict=False):
+            assert not isinstance(result, Exception), f"a decision was refused: {change} {result}"
+            if isinstance(change, c.LaunchesStarted):
+                self._call(flights_of_starts(plan.decision.started_rows, result, 1, desk.now_ms))
+        self._answered(commands, changes, results[len(decisions) :], many)
+        wanted = [*plan.attempts.lids, *(r for r in results[len(decisions) :] if type(r) is int)]
+        rows = [row for row in queries.orders(desk.db, wanted) if row.state == LaunchState.STARTED]
+        self._call([flight_of_row(row, 1) for row in rows if row.lid not in self.flights])
+
+    # Parts of a turn
+
+    def _change_of_leaders(self, chance: random.Random) -> None:
+        desk = self.desk
+        desk.now_ms += chance.choice([0, 2_000, 90_000])
+        desk.take_office()
+        if chance.random() < 0.2:
+            desk.commit(c.Restored(desk.now_ms - chance.choice([0, 60_000])))
+            self.flights.clear()
+            self._open_again()
+
+    def _open_again(self) -> None:
+        """What a new leader finds open after a restore is concluded as unknown."""
+        for row in queries.handed_over(self.desk.db):
+            flight = flight_of_row(row, 1)
+            self.called.add((flight.order.name, flight.order.attempt))
+            self.flights[flight.lid] = flight
+
+    def _chores(self, chance: random.Random) -> list[c.Change]:
+        found: list[c.Change] = []
+        if chance.random() < 0.05:
+            found.append(c.Checkpoint())
+        if chance.random() < 0.1:
+            before_ms = (START_S - 86_400) * 1000
+            lids, _ = queries.forgettable(self.desk.db, 0, before_ms, chance.choice([3, 1_000]), 100)
+            found.append(c.HistoryForgotten(lids, before_ms))
+        return found
+
+    def _reports(self, chance: random.Random) -> Reports:
+        reports = Reports()
+        for lid in list(self.flights):
+            if chance.random() < 0.5:
+                continue
+            flight = self.flights[lid]
+            found = self.desk.db.execute("SELECT cancel, state FROM launch WHERE lid = ?", (lid,)).fetchone()
+            if found is None:
+                del self.flights[lid]
+                continue
+            flight.cancel = found[0]
+            if chance.random() < 0.2:
+                reports.accepted[lid] = flight
+                continue
+            del self.flights[lid]
+            if chance.random() < 0.15:
+                reports.withdrawn.append(flight)
+                self.called.discard((flight.order.name, flight.order.attempt))
+                continue
+            reports.ended.append((flight, self._outcome(flight, chance)))
+        return reports
+
+    def _outcome(self, flight: Flight, chance: random.Random) -> Outcome:
+        verdict = chance.choice(VERDICTS)
+        if verdict is Verdict.SUCCEEDED:
+            self.succeeded.add(flight.order.name)
+        if verdict is Verdict.UNKNOWN and flight.spec.on_doubt == "skip":
+            self.doubted.add(flight.order.name)
+        permanent = chance.random() < 0.2
+        return Outcome(verdict, chance.choice(["", "why"]), permanent=permanent, ended_ms=self.desk.now_ms)
+
+    def _call(self, flights: Sequence[Flight]) -> None:
+        for flight in flights:
+            name, attempt = flight.order.name, flight.order.attempt
+            assert (name, attempt) not in self.called, f"{name} attempt {attempt} is called twice"
+            assert name not in self.succeeded, f"{name} is called after it succeeded"
+            assert name not in self.doubted, f"{name} is called although an earlier call may have gone out"
+            self.called.add((name, attempt))
+            self.flights[flight.lid] = flight
+
+    def _commands(self, chance: random.Random) -> tuple[list[cmd.Command], list[c.Change], Many | None]:
+        """Those that are accepted for this entry, with their changes: each about something else."""
+        kept: list[cmd.Command] = []
+        changes: list[c.Change] = []
+        if chance.random() < 0.15:
+            listed = self._list_of_schedules(chance)
+            many = prepare_many(self.desk.db, listed, self.desk.now_ms)
+            return [listed], many.changes, many
+        for _ in range(chance.choice([0, 0, 1, 1, 1, 2, 4])):
+            command = chance.choice(_COMMANDS)(self, chance)
+            if command.about in {each.about for each in kept}:
+                continue
+            with contextlib.suppress(TocsinError):  # it is refused at once, and goes into no entry
+                changes.append(prepare(self.desk.db, command, self.desk.now_ms))
+                kept.append(command)
+        return kept, changes, None
+
+    def _answered(
+        self,
+        commands: Sequence[cmd.Command],
+        changes: Sequence[c.Change],
+        results: Sequence[Any],
+        many: Many | None,
+    ) -> None:
+        if many is not None:
+            for result in many.result(results).values():
+                assert not isinstance(result, Exception) or isinstance(result, Refused), repr(result)
+            return
+        for command, change, result in zip(commands, changes, results, strict=True):
+            assert not isinstance(result, Exception) or isinstance(result, Refused), repr(result)
+            if isinstance(result, Exception):
+                continue
+            if isinstance(command, cmd.ResolveLaunch) and command.outcome == "relaunch":
+                self.doubted.discard(command.name)
+            if isinstance(change, c.BackfillRequested) and isinstance(command, cmd.Backfill):
+                self._wanted_unrecorded(command, change)
+
+    def _wanted_unrecorded(self, command: cmd.Backfill, change: c.BackfillRequested) -> None:
+        """A person wants occurrences launched whose record is no longer kept: they may have been launched before."""
+        if command.unrecorded:
+            names = {launch_name(change.id, instant_s) for instant_s in change.instants_s}
+            self.called = {key for key in self.called if key[0] not in names}
+            self.succeeded -= names
+            self.doubted -= names
+
+    # Commands
+
+    def schedule(self, chance: random.Random, id: str | None = None) -> Schedule:
+        """Any schedule: also one that was over before it began."""
+        moment = datetime.fromtimestamp(self.now_s + chance.choice([-86_400, -60, 0, 2, 90]), UTC)
+        fixed = datetime.fromtimestamp(START_S + chance.choice([-60, 0, 600]), UTC)
+        cron = [f"@at {when.isoformat()}" for when in (moment, fixed, fixed)]
+        cron += ["* * * * *", "@every 37s", "*/20 * * * * *", "30 2 * * *", "0 0 29 2 *"]
+        fields: dict[str, object] = {
+            "id": id or chance.choice(IDS),
+            "cron": chance.choice(cron),
+            "target": {"kind": "null"},
+            "timezone": chance.choice(["UTC", "Europe/Berlin"]),
+            "missed": chance.choice(["skip", "last", "all"]),
+            "overlap": chance.choice(["allow", "forbid", "replace", "queue"]),
+            "on_doubt": chance.choice(["skip", "skip", "relaunch"]),
+            "enabled": chance.random() < 0.85,
+        }
+        options: dict[str, Sequence[object]] = {
+            "deadline": ["1s", "45s", "10m"],
+            "jitter": ["1s", "50s"],
+            "timeout": ["1s", "1h"],
+            "catch_up_spread": ["5s", "1h"],
+            "retry": [{"limit": 1, "backoff": "5s", "jitter": 0}, {"limit": 3, "max_backoff": "1s"}],
+            "start": [moment.isoformat(), fixed.isoformat()],
+            "end": [moment.isoformat(), "2024-04-01T00:00:00Z"],
+            "labels": [{"team": "x"}],
+            "description": ["x", "y"],
+            "payload": [{"n": 1}, [1, 2], "text"],
+        }
+        for name, values in options.items():
+            if chance.random() < 0.15:
+                fields[name] = chance.choice(values)
+        try:
+            return convert(fields)
+        except TocsinError:  # a window that ends before it starts, for example
+            return convert({k: v for k, v in fields.items() if k not in ("start", "end")})
+
+    def _list_of_schedules(self, chance: random.Random) -> cmd.PutSchedules:
+        """What an import sends: some of it is as it was, some new, some changed."""
+        rows = []
+        for id in chance.sample([*IDS, "n1", "n2", "n3"], chance.randint(1, 4)):
+            present = self._present(id)
+            schedule = present if present and chance.random() < 0.4 else self.schedule(chance, id)
+            checked = Checked(schedule, schedule.expression(), schedule.rule())
+            # The list was read a moment ago.
+            asked_s = self.now_s - chance.choice([0, 0, 3])
+            rows.append(new_row(checked, msgspec.msgpack.encode(schedule), asked_s))
+        expect, skip_past = chance.choice([None, 0]), chance.random() < 0.5
+        return cmd.PutSchedules(columns_of(rows), expect=expect, actor="import", skip_past=skip_past)
+
+    def _present(self, id: str) -> Schedule | None:
+        found = self.desk.db.execute("SELECT spec FROM schedule WHERE id = ?", (id,)).fetchone()
+        return None if found is None else decode_spec(found[0])
+
+    def put(self, chance: random.Random) -> cmd.Command:
+        schedule = self.schedule(chance)
+        present = self._present(schedule.id)
+        if present is not None and chance.random() < 0.6:  # an edit of one or two fields
+            names = chance.sample(["deadline", "cron", "overlap", "enabled", "missed", "description"], 2)
+            schedule = msgspec.structs.replace(present, **{name: getattr(schedule, name) for name in names})
+        return cmd.PutSchedule(
+            schedule,
+            expect=chance.choice([None, None, 0, 1, 2]),
+            restored=chance.choice([None, None, None, 1, 2]),
+            skip_past=chance.random() < 0.4,
+        )
+
+    def delete(self, chance: random.Random) -> cmd.Command:
+        return cmd.DeleteSchedule(chance.choice(IDS), expect=chance.choice([None, None, 1]))
+
+    def switch(self, chance: random.Random) -> cmd.Command:
+        return cmd.SwitchSchedule(
+            chance.choice(IDS), chance.random() < 0.6, chance.choice([None, 3]), note="n"
+        )
+
+    def launch_now(self, chance: random.Random) -> cmd.Command:
+        return cmd.LaunchNow(chance.choice(IDS))
+
+    def cancel(self, chance: random.Random) -> cmd.Command:
+        return cmd.CancelLaunch(self._name(chance))
+
+    def resolve(self, chance: random.Random) -> cmd.Command:
+        outcome = chance.choice(["succeeded", "failed", "skipped", "relaunch", "relaunch"])
+        name = self._name(chance, f"AND state = {LaunchState.IN_DOUBT:d}" if chance.random() < 0.8 else "")
+        return cmd.ResolveLaunch(name, outcome)
+
+    def backfill(self, chance: random.Random) -> cmd.Command:
+        from_s = self.now_s - chance.choice([60, 600, 7_200, 90_000])
+        until_s = from_s + chance.choice([1, 61, 3_600])
+        return cmd.Backfill(
+            chance.choice(IDS),
+            from_s,
+            until_s,
+            unrecorded=chance.random() < 0.3,
+            recorded_since_s=chance.choice([0, self.now_s - 600]),
+        )
+
+    def create_token(self, chance: random.Random) -> cmd.Command:
+        number = next(self._tokens) if chance.random() < 0.7 else 1
+        expires_ms = chance.choice([None, self.desk.now_ms + 1_000])
+        return cmd.CreateToken(
+            Token(f"{number:012x}", f"t{number % 3}", b"h", ("read",), expires_ms=expires_ms)
+        )
+
+    def revoke_token(self, chance: random.Random) -> cmd.Command:
+        return cmd.RevokeToken(chance.choice(["t1", "t2", f"{1:012x}"]))
+
+    def note_token_use(self, chance: random.Random) -> cmd.Command:
+        return cmd.NoteTokenUse({f"{1:012x}": self.desk.now_ms, "gone": self.desk.now_ms})
+
+    def checkpoint(self, chance: random.Random) -> cmd.Command:
+        return cmd.MakeCheckpoint()
+
+    def _name(self, chance: random.Random, condition: str = "") -> str:
+        rows = self.desk.db.execute(
+            "SELECT coalesce(s.id, (SELECT r.id FROM revision r WHERE r.sid = l.sid LIMIT 1)), l.instant_s, l.kind "
+            f"FROM launch l LEFT JOIN schedule s ON s.sid = l.sid WHERE 1 {condition} ORDER BY l.lid DESC LIMIT 20"
+        ).fetchall()
+        rows = [row for row in rows if row[0] is not None]
+        if not rows or chance.random() < 0.1:
+            return launch_name(chance.choice(IDS), self.now_s - chance.randint(0, 100), chance.random() < 0.3)
+        id, instant_s, kind = chance.choice(rows)
+        return launch_name(id, instant_s, bool(kind))
+
+    # What must hold after every turn
+
+    def check(self) -> None:
+        db, meta = self.desk.db, self.desk.store.meta
+        count, enabled = db.execute("SELECT count(*), coalesce(sum(enabled), 0) FROM schedule").fetchone()
+        assert (meta.schedules, meta.enabled) == (count, enabled)
+        orphans = db.execute("SELECT sid FROM due WHERE sid NOT IN (SELECT sid FROM schedule WHERE enabled)")
+        assert not orphans.fetchall(), "a schedule that is not there or paused is due"
+        silent = db.execute(
+            "SELECT s.id FROM schedule s LEFT JOIN due d ON d.sid = s.sid WHERE s.enabled AND d.sid IS NULL "
+            "AND s.resolved IN ('* * * * *', '*/20 * * * * *')"
+        ).fetchall()
+        for (id,) in silent:
+            present = self._present(id)
+            assert present is None or present.end is not None, f"{id} is enabled and will never be due again"
+
+
+_COMMANDS: tuple[Callable[[World, random.Random], cmd.Command], ...] = (
+    *[World.put] * 5,
+    *[World.delete] * 2,
+    World.switch,
+    World.switch,
+    World.launch_now,
+    World.cancel,
+    *[World.resolve] * 2,
+    *[World.backfill] * 2,
+    World.create_token,
+    World.revoke_token,
+    World.note_token_use,
+    World.checkpoint,
+)
+
+
+def play(seed: str, turns: Sequence[int]) -> Exception | None:
+    """Play these turns of that world, then replay its journal. The error, if anything went wrong."""
+    world = World()
+    try:
+        for turn in turns:
+            world.turn(random.Random(f"{seed} {turn}"))
+            world.check()
+        _replay(world)
+    except (AssertionError, sqlite3.Error, ValueError, TypeError, KeyError, TocsinError) as wrong:
+        return wrong
+    finally:
+        world.close()
+    return None
+
+
+def _replay(world: World) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "state.db")
+        store.db.execute("PRAGMA synchronous = OFF")
+        for seq, raw in enumerate(world.desk.records, 1):
+            apply(store, seq, codec.decode(raw, seq), raw)
+        assert full_digest(store.db) == full_digest(world.desk.db), "a replay gives another state"
+        store.close()
+
+
+def shrink(seed: str, turns: Sequence[int]) -> list[int]:
+    """As few turns as still fail in the same way."""
+    kept = list(turns)
+    kind = type(play(seed, kept))
+    size = len(kept) // 2
+    while size:
+        at = 0
+        while at < len(kept):
+            fewer = kept[:at] + kept[at + size :]
+            if type(play(seed, fewer)) is kind:
+                kept = fewer
+            else:
+                at += size
+        size //= 2
+    return kept

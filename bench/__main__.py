@@ -32,6 +32,7 @@ SCENARIOS = {
     "herd": "very many due at the same second",
     "steady": "so many launches every second, and how late each is",
     "exec": "commands a second, beside the bare posix_spawn",
+    "payloads": "launches with 50 KB payloads, and the memory that they take",
     "events": "events to Kafka and NATS, beside their bare producers",
     "simulation": "simulated hours a minute",
     "failover": "kill -9 of the leader of three (only when asked for)",
@@ -66,6 +67,7 @@ def _measure(context: Context) -> None:
     """One that breaks must not cost the others' figures."""
     for name in context.asked.scenarios:
         print(f"\n{name}: {SCENARIOS[name]}", flush=True)
+        context.scenario = name
         try:
             importlib.import_module(f"bench.scenarios.{name}").run(context)
         except ModuleNotFoundError as missing:
@@ -76,6 +78,7 @@ def _measure(context: Context) -> None:
             context.report.note(
                 f"{name} was not measured to its end: {told} ({Path(where.filename).name}, line {where.lineno})"
             )
+    context.tell_longest()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -106,6 +109,7 @@ def parser() -> argparse.ArgumentParser:
     size("--seconds", type=int, default=20, help="how long a steady rate is kept up")
     size("--peer-seconds", type=int, default=4, help="the same for peers")
     size("--commands", type=int, default=3_000, help="commands that are due at once")
+    size("--payloads", type=int, default=5_000, help="launches with 50 KB payloads that are due at once")
     size("--events", type=int, default=100_000, help="events that are due at once")
     size("--trials", type=int, default=5, help="of each fault (failover)")
     full.options(found.add_argument_group("full"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from bench import cluster
 from bench.peers import Unavailable, measured
 from bench.peers.postgres import postgres
 from bench.service import Running, serving
-from bench.table import Report
+from bench.table import CLUSTER, OURS, Report
 
 
 class Context:
@@ -25,6 +25,10 @@ class Context:
         self.folder = folder
         self.kept: dict[str, dict[str, Any]] = {}
         """What a peer found that another scenario would measure again."""
+        self.scenario = ""
+        """Which one is being measured."""
+        self._longest_s: dict[tuple[str, str], float] = {}
+        """By scenario and by who was measured: the longest iteration of a leader's loop."""
         self._open = contextlib.ExitStack()
         self._places = 0
 
@@ -52,19 +56,47 @@ class Context:
     @contextlib.contextmanager
     def replicas(self) -> Iterator[Running | None]:
         """The leader of three. None: not here, and the report says why."""
+        with self.all_replicas() as found:
+            yield found[0] if found else None
+
+    @contextlib.contextmanager
+    def all_replicas(self) -> Iterator[list[Running]]:
+        """Three replicas, the leader first. None: not here, and the report says why."""
         if self.asked.without_cluster:
-            yield None
+            yield []
         elif not cluster.is_possible():
             self.report.note(f"three replicas were not measured: {cluster.MISSING}")
-            yield None
+            yield []
         else:
             with cluster.three(self.place("cluster")) as three:
-                yield cluster.running(three.until_leader())
+                leader = three.until_leader()
+                followers = [replica for replica in three if replica is not leader]
+                found = [cluster.running(replica) for replica in (leader, *followers)]
+                yield found
+                self._note_longest(CLUSTER, found)
 
     @contextlib.contextmanager
     def alone(self, *options: str) -> Iterator[Running]:
         with serving(self.place("data"), *options) as service:
-            yield service.running()
+            found = service.running()
+            yield found
+            self._note_longest(OURS, [found])
+
+    def _note_longest(self, who: str, services: Sequence[Running]) -> None:
+        key = self.scenario, who
+        for service in services:
+            with contextlib.suppress(OSError):  # it was killed, as some scenarios do
+                self._longest_s[key] = max(self._longest_s.get(key, 0.0), service.longest_iteration_s())
+
+    def tell_longest(self) -> None:
+        """How long the leader's loop was busy at most, scenario by scenario."""
+        for (scenario, who), longest_s in self._longest_s.items():
+            self.report.add(
+                f"longest loop iteration, {scenario}", who, longest_s * 1000, "ms", less_is_better=True
+            )
+        longest_s = max(self._longest_s.values(), default=None)
+        reached = None if longest_s is None else longest_s * 1000
+        self.report.goal("longest loop iteration of all", reached, 200, "ms", less=True)
 
 
 def _told(peer: str, reason: str) -> str:

@@ -46,6 +46,9 @@ class Running(NamedTuple):
     def absences(self) -> float:
         return metrics_of(self.url)["tocsin_absences_total"]
 
+    def longest_iteration_s(self) -> float:
+        return metrics_of(self.url)["tocsin_loop_longest_iteration_seconds"]
+
 
 class Service:
     """One process. What it is asked here goes over HTTP; only what it recorded is read from its file."""

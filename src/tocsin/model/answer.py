@@ -100,6 +100,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_sequence: int | None
     snapshot_age_s: int | None
     tzdata: str
+    longest_iteration_ms: int = 0
+    """Of this replica's leader loop, since the process started."""
     issues: list[str]
     """What somebody should look at, each a sentence. Empty: all is well."""
 

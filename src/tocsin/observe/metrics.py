@@ -30,6 +30,7 @@ from tocsin.observe.histogram import LatenessHistogram
 
 _LATENESS_MS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
 _APPEND_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+_ITERATION_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 5)
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
 
 OTHER = "other"
@@ -71,6 +72,19 @@ def route_of(path: str) -> str:
         return "probes"
     word = rest.partition("/")[0].partition(":")[0] if first == "v1" else ""
     return _ROUTE_OF.get(word, OTHER)
+
+
+class Longest:
+    """The longest of all that was measured since the start."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self.seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        if seconds > self.seconds:
+            self.seconds = seconds
+            self._gauge.set(seconds)
 
 
 class Metrics:
@@ -138,6 +152,18 @@ class Metrics:
             "Time to make an entry durable",
             buckets=_APPEND_S,
             registry=self.registry,
+        )
+        self.iteration_seconds = Histogram(
+            "tocsin_loop_iteration_seconds",
+            "Time of one iteration of the leader's loop, the append of its entry included",
+            buckets=_ITERATION_S,
+            registry=self.registry,
+        )
+        self.longest_iteration = Longest(
+            self._gauge(
+                "tocsin_loop_longest_iteration_seconds",
+                "The longest iteration of the leader's loop since this process started",
+            )
         )
         self.entries = self._counter("tocsin_journal_entries", "Journal entries written")
         self.journal_seq = self._gauge("tocsin_journal_sequence", "The last entry applied")

@@ -23,6 +23,7 @@ from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import ASK_EVERY_S, DOUBTED_MAX, Elsewhere
 from tocsin.replica.flight import Again, flight_of_row, flights_of_starts
 from tocsin.replica.forgetting import Forgetting
+from tocsin.replica.iterations import Iterations
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.limited import outlook_for
 from tocsin.replica.outcomes import changes_of, resolutions
@@ -96,6 +97,7 @@ class Leader:
         self._wishes = Wishes(wake.set)
         self._limits = around.limits
         self._outlook = outlook_for(around.limits, around.metrics)
+        self._iterations = Iterations(around.clock, around.metrics)
         self._stopping = self._deposed = False
         self._clock_off_ms = 0
         """By how much this machine's clock is known to be wrong: only what is written last knows of it."""
@@ -140,7 +142,9 @@ class Leader:
             await self._conclude_open_launches()
             self.ready.set()
             while not self._stopping:
+                self._iterations.begin()
                 tick = await self.turn()
+                self._iterations.end(is_full=tick.more)
                 if not tick.more:
                     await self._sleep(tick.next_ms)
                 elif tick.commands:
@@ -165,6 +169,7 @@ class Leader:
             return Tick()
         if await self._noticed_absence(now_ms):
             return Tick(more=True)
+        self._iterations.step("absence")
         portion = self._portion()
         plan: Agenda = await self._on_state(
             agenda,
@@ -174,6 +179,7 @@ class Leader:
             self._limits.room(self._launcher.room()),
             self._outlook,
         )
+        self._iterations.step("decide")
         for id, reason in plan.decision.unreadable.items():
             log.error("a schedule cannot be read on this machine", schedule=id, reason=reason)
         reports = self._launcher.take(portion)
@@ -183,8 +189,10 @@ class Leader:
             COMMANDS_BESIDE if is_busy else COMMANDS_AT_ONCE, with_many=not (is_busy and self._had_many)
         )
         asked: Prepared = await self._on_state(prepared, self._store.db, wishes, now_ms)
+        self._iterations.step("prepare")
         self._had_many = asked.many is not None
         forgotten = await self._forgetting.changes(now_ms)
+        self._iterations.step("retention")
         outcomes = changes_of(reports, self._launcher.targets, now_ms)
         again = self._elsewhere.take_again()
         told = self._elsewhere.take_resolved()
@@ -204,6 +212,8 @@ class Leader:
                 self._launcher.give_back(reports)
                 self._elsewhere.give_back(again, told)
                 return await self._not_written(refused, asked.wishes)
+            self._iterations.appended(self._proposer.append_s)
+            self._iterations.step("commit")
             self._launcher.written(reports)
             self._launcher.in_office(self.term)
             self._limits.ended(reports.over())
@@ -213,6 +223,7 @@ class Leader:
             finally:  # whatever becomes of the launches, what was asked for is done
                 asked.settle(results[len(changes) - len(asked.changes) :])
             tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
+            self._iterations.step("act")
         self._vigil.acted(now_ms)
         return await self._summary(plan, reports, asked.wishes)
 
@@ -362,7 +373,9 @@ class Leader:
         for wish in wishes:
             settle(wish.answer, refused)
         self._proposer.complain(refused)
+        self._iterations.step("commit")
         await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
+        self._iterations.paused()
         return Tick(more=not self._stopping)
 
     async def _resign(self) -> None:
@@ -396,7 +409,7 @@ class Leader:
         now_s = self._clock.elapsed_s()
         if self._wishes:
             self._asked_s = now_s
-        return DUE_WHEN_ASKED if now_s - self._asked_s < ASKED_S else DUE_AT_ONCE
+        return self._iterations.portion(DUE_WHEN_ASKED if now_s - self._asked_s < ASKED_S else DUE_AT_ONCE)
 
     def _renewal(self) -> list[c.Change]:
         """If it is time to be heard."""

@@ -53,6 +53,8 @@ class Proposer:
         self._nag = Nag(clock)
         self.sent_s = 0.0
         """When the last entry was sent."""
+        self.append_s = 0.0
+        """How long it took until it was acknowledged."""
         self.stopping = False
         """Nobody waits any more for an entry that cannot be applied: the next start will apply it."""
         self.problem = ""
@@ -67,7 +69,8 @@ class Proposer:
         self.sent_s = sent_s = self._clock.elapsed_s()
         await self._append(entry.id, raw, seq)
         self._office.renewed(sent_s)
-        self._metrics.append_seconds.observe(self._clock.elapsed_s() - sent_s)
+        self.append_s = self._clock.elapsed_s() - sent_s
+        self._metrics.append_seconds.observe(self.append_s)
         self._metrics.entries.inc()
         if (silent_s := self._nag.over()) is not None:
             log.info("written again", after_s=silent_s)

@@ -55,6 +55,7 @@ async def status(service: Given, caller: WhoAsks) -> StatusView:
         snapshot_sequence=None if newest is None else newest.seq,
         snapshot_age_s=None if newest is None else int(health.snapshot_age_s(service, found.now_ms)),
         tzdata=_tzdata(),
+        longest_iteration_ms=round(replica.metrics.longest_iteration.seconds * 1000),
         issues=health.issues(service, found, caller.prefixes),
     )
 

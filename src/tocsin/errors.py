@@ -12,6 +12,7 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 ├── TooMany                    asked faster than is allowed: .wait_s
 ├── JournalError
 │   ├── Conflict               another entry holds that sequence number
+│   │   └── PresenceMoved      the leader was heard after it had last been observed: no election
 │   ├── Unknown                the entry may have landed, or may land later
 │   ├── JournalFull            no room: nothing landed, try again when there is room
 │   ├── JournalUnavailable     the engine does not answer
@@ -134,6 +135,10 @@ class JournalError(TocsinError):
 
 class Conflict(JournalError):
     """Another entry holds that sequence number."""
+
+
+class PresenceMoved(Conflict):
+    """The presence of the leader is not the one that was observed."""
 
 
 class Unknown(JournalError):

@@ -52,11 +52,11 @@ def _arm(point: str) -> None:
         return
     original = SqliteJournal.append
 
-    async def append(self: SqliteJournal, id: bytes, raw: bytes, after: int) -> None:
+    async def append(self: SqliteJournal, id: bytes, raw: bytes, *rest: Any) -> None:
         is_it = any(isinstance(change, kinds or ()) for change in codec.decode(raw, 0).changes)
         if is_it and when == "before":
             _die()
-        await original(self, id, raw, after)
+        await original(self, id, raw, *rest)
         if is_it:
             _die()
 

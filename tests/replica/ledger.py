@@ -10,8 +10,17 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal
 
-from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, Unknown
-from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
+from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, PresenceMoved, Unknown
+from tocsin.journal.contract import (
+    Birth,
+    Bounds,
+    Election,
+    Origin,
+    Record,
+    SeenPresence,
+    from_nothing,
+)
+from tocsin.model.presence import Presence
 
 Loss = Literal["landed", "lost", "late"]
 
@@ -24,12 +33,26 @@ class Ledger:
         self.records: dict[int, Record] = {}
         self.trimmed = self.last = 0
         self.grown = asyncio.Event()
+        self.term = 0
+        self.present: dict[str, SeenPresence] = {}
 
-    def put(self, record: Record) -> None:
+    def put(self, record: Record, election: Election | None = None) -> None:
         if record.seq != self.last + 1:
             raise Conflict(f"the journal is at {self.last}, not at {record.seq - 1}")
+        if election is not None:
+            seen = self.present.get(election.leader)
+            if election.leader and (0 if seen is None else seen.version) != election.version:
+                raise PresenceMoved(f"{election.leader} was heard since")
+            self.term = election.term
         self.records[record.seq] = record
         self.last = record.seq
+        self.wake()
+
+    def put_presence(self, replica: str, presence: Presence) -> None:
+        if any(term != self.term for term in presence.terms.values()):
+            raise Conflict(f"the term is {self.term}")
+        version = 1 + max((seen.version for seen in self.present.values()), default=0)
+        self.present[replica] = SeenPresence(replica, version, presence)
         self.wake()
 
     def wake(self) -> None:
@@ -41,7 +64,7 @@ class Handle:
     """One replica's way to it."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self.is_cut = False
         """Nothing is written or read through this handle."""
         self.loss: Loss | None = None
@@ -56,21 +79,21 @@ class Handle:
         """Set when an append waits at the gate."""
         self.cut_after_loss = False
         """The answer was lost because the way to the journal was."""
-        self._late: Record | None = None
+        self._late: tuple[Record, Election | None] | None = None
 
     @property
     def birth(self) -> Birth:
-        assert self._ledger.birth is not None
-        return self._ledger.birth
+        assert self.ledger.birth is not None
+        return self.ledger.birth
 
     async def open(self, origin: Callable[[], Awaitable[Origin]] = from_nothing) -> None:
-        if self._ledger.birth is None:
+        if self.ledger.birth is None:
             found = await origin()
-            if self._ledger.birth is None:
-                self._ledger.birth = Birth(uuid.uuid4().hex, found.after, found.incarnation)
-                self._ledger.trimmed = self._ledger.last = found.after
+            if self.ledger.birth is None:
+                self.ledger.birth = Birth(uuid.uuid4().hex, found.after, found.incarnation)
+                self.ledger.trimmed = self.ledger.last = found.after
 
-    async def append(self, id: bytes, raw: bytes, after: int) -> None:
+    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
         if self.gate is not None:
             self.waiting.set()
             try:
@@ -78,16 +101,16 @@ class Handle:
                     await self.gate.wait()
             except TimeoutError:
                 raise Unknown("no answer in time") from None
-        self._check()
+        self.check()
         if self.refusals:
             self.refusals -= 1
             raise JournalFull("no room")
         record = Record(after + 1, id, raw)
         loss, self.loss = self.loss, None
         if loss == "late":
-            self._late = record
+            self._late = record, election
         elif loss != "lost":
-            self._ledger.put(record)
+            self.ledger.put(record, election)
         if loss is not None:
             self.is_cut = self.cut_after_loss
             raise Unknown("the answer was lost")
@@ -95,13 +118,13 @@ class Handle:
 
     async def read(self, after: int) -> AsyncIterator[Record]:
         while True:
-            self._check()
-            grown = self._ledger.grown
-            if after < self._ledger.trimmed:
+            self.check()
+            grown = self.ledger.grown
+            if after < self.ledger.trimmed:
                 raise Gap(
-                    f"entries up to {self._ledger.trimmed} are no longer kept, {after + 1} was asked for"
+                    f"entries up to {self.ledger.trimmed} are no longer kept, {after + 1} was asked for"
                 )
-            record = self._ledger.records.get(after + 1)
+            record = self.ledger.records.get(after + 1)
             if record is None:
                 await grown.wait()
                 continue
@@ -109,33 +132,63 @@ class Handle:
             yield record
 
     async def get(self, seq: int) -> Record | None:
-        self._check()
-        found = self._ledger.records.get(seq)
-        if found is None and self._late is not None and self._late.seq == seq:
+        self.check()
+        found = self.ledger.records.get(seq)
+        if found is None and self._late is not None and self._late[0].seq == seq:
             late, self._late = self._late, None
-            self._ledger.put(late)
+            self.ledger.put(*late)
         return found
 
     async def trim(self, upto: int) -> None:
-        self._check()
-        upto = min(upto, self._ledger.last)
-        self._ledger.trimmed = max(self._ledger.trimmed, upto)
-        self._ledger.records = {s: r for s, r in self._ledger.records.items() if s > upto}
+        self.check()
+        upto = min(upto, self.ledger.last)
+        self.ledger.trimmed = max(self.ledger.trimmed, upto)
+        self.ledger.records = {s: r for s, r in self.ledger.records.items() if s > upto}
 
     async def bounds(self) -> Bounds:
-        self._check()
-        return Bounds(self._ledger.trimmed + 1, self._ledger.last)
+        self.check()
+        return Bounds(self.ledger.trimmed + 1, self.ledger.last)
 
     async def close(self) -> None:
         return
 
     def cut(self) -> None:
         self.is_cut = True
-        self._ledger.wake()
+        self.ledger.wake()
 
     def heal(self) -> None:
         self.is_cut = False
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if self.is_cut:
             raise JournalUnavailable("cut off")
+
+
+class Presences:
+    """One replica's way to the presence of all: as cut as its way to the journal is."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._ledger = handle.ledger
+
+    async def put(self, replica: str, presence: Presence) -> None:
+        await asyncio.sleep(0)
+        self._handle.check()
+        self._ledger.put_presence(replica, presence)
+
+    async def watch(self) -> AsyncIterator[list[SeenPresence]]:
+        known: dict[str, SeenPresence] = {}
+        is_first = True
+        while True:
+            self._handle.check()
+            grown = self._ledger.grown
+            changed = [seen for seen in self._ledger.present.values() if known.get(seen.replica) != seen]
+            if changed or is_first:
+                is_first = False
+                known = dict(self._ledger.present)
+                yield changed
+                continue
+            await grown.wait()
+
+    async def close(self) -> None:
+        return

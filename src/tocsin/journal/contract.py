@@ -17,6 +17,7 @@ import msgspec
 
 from tocsin.errors import Conflict
 from tocsin.model.cluster import Member
+from tocsin.model.presence import Presence
 
 
 class Record(NamedTuple):
@@ -63,6 +64,16 @@ async def from_nothing() -> Origin:
     return Origin()
 
 
+class Election(NamedTuple):
+    """What an entry that begins a term compares and records in the same transaction."""
+
+    term: int
+    leader: str = ""
+    """The replica that led until now. Its presence must be the one that was observed. Empty: nobody led."""
+    version: int = 0
+    """Of the presence that was observed; 0: there is none."""
+
+
 class Journal(Protocol):
     """One journal."""
 
@@ -76,8 +87,11 @@ class Journal(Protocol):
         the same time one wins, and all of them see its birth."""
         ...
 
-    async def append(self, id: bytes, raw: bytes, after: int) -> None:
-        """Land at ``after + 1``, durably. Raises Conflict, Unknown, JournalFull or JournalUnavailable."""
+    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
+        """Land at ``after + 1``, durably. Raises Conflict, Unknown, JournalFull or JournalUnavailable.
+
+        With an ``election`` it lands only if the presence of the former leader is the one that was observed, else
+        PresenceMoved is raised; and from then on no presence is stored that lists a former term."""
         ...
 
     def read(self, after: int) -> AsyncIterator[Record]:
@@ -121,16 +135,45 @@ class Roster(Protocol):
         ...
 
 
-async def settle(journal: Journal, id: bytes, raw: bytes, after: int) -> None:
+class SeenPresence(NamedTuple):
+    """A presence as it is stored."""
+
+    replica: str
+    version: int
+    """Another one with each write."""
+    presence: Presence
+
+
+class PresenceStore(Protocol):
+    """The presence of each replica, stored where the journal is. One thread uses it, not the one of the journal."""
+
+    async def put(self, replica: str, presence: Presence) -> None:
+        """Replace the record of this replica. Raises Conflict if a listed term is over: then nothing was written.
+        Raises JournalUnavailable if no answer came: it may have been written, or may be later."""
+        ...
+
+    def watch(self) -> AsyncIterator[list[SeenPresence]]:
+        """All that there are, then those that change, as they do. An empty list: the store was asked, and nothing has
+        changed. Raises JournalUnavailable when it must be watched anew."""
+        ...
+
+    async def close(self) -> None:
+        """Let go."""
+        ...
+
+
+async def settle(
+    journal: Journal, id: bytes, raw: bytes, after: int, election: Election | None = None
+) -> None:
     """Make an append whose answer was lost certain: it landed, or another one has its place (``Conflict``).
 
     The identical record is offered again until one of the two is known. It cannot land twice, because both
-    offers are for the same sequence number.
+    offers are for the same sequence number. A presence that has moved never comes back: then neither offer lands.
     """
     found = await journal.get(after + 1)
     if found is None:
         try:
-            await journal.append(id, raw, after)
+            await journal.append(id, raw, after, election)
             return
         except Conflict:  # the first offer may have landed in between
             found = await journal.get(after + 1)

@@ -22,7 +22,7 @@ from tocsin.errors import (
     StateDamaged,
     Unknown,
 )
-from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
+from tocsin.journal.contract import Birth, Bounds, Election, Origin, Record, from_nothing
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -66,7 +66,8 @@ class SqliteJournal:
         if not await self._call(self._open):
             await self._call(self._create, await origin())
 
-    async def append(self, id: bytes, raw: bytes, after: int) -> None:
+    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
+        """Nobody else can lead: the lock on the data directory stands for the lease, and there is no presence."""
         await self._call(self._append, id, raw, after)
         self._grown.set()
 

@@ -10,9 +10,18 @@ from typing import Any
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.errors import Conflict, Deposed, JournalFull, JournalUnavailable, Stopping, TocsinError, Unknown
+from tocsin.errors import (
+    Conflict,
+    Deposed,
+    JournalFull,
+    JournalUnavailable,
+    PresenceMoved,
+    Stopping,
+    TocsinError,
+    Unknown,
+)
 from tocsin.journal import codec
-from tocsin.journal.contract import Journal, settle
+from tocsin.journal.contract import Election, Journal, settle
 from tocsin.model.change import Change
 from tocsin.model.entry import Entry
 from tocsin.observe.metrics import Metrics
@@ -60,14 +69,16 @@ class Proposer:
         self.problem = ""
         """What keeps entries from being written or applied, in words. Empty: nothing."""
 
-    async def commit(self, changes: Sequence[Change], term: int, now_ms: int) -> list[object]:
+    async def commit(
+        self, changes: Sequence[Change], term: int, now_ms: int, election: Election | None = None
+    ) -> list[object]:
         """Append and apply. Raises JournalFull or JournalUnavailable when it is certain that nothing landed, and
         Deposed when somebody else has written in its place."""
         entry = Entry(id=self._new_id(), term=term, time_ms=now_ms, changes=list(changes))
         raw = codec.encode(entry)
         seq = self._store.meta.seq
         self.sent_s = sent_s = self._clock.elapsed_s()
-        await self._append(entry.id, raw, seq)
+        await self._append(entry.id, raw, seq, election)
         self._office.renewed(sent_s)
         self.append_s = self._clock.elapsed_s() - sent_s
         self._metrics.append_seconds.observe(self.append_s)
@@ -90,10 +101,10 @@ class Proposer:
                 for_s=self._nag.lasted_s,
             )
 
-    async def _append(self, id: bytes, raw: bytes, after: int) -> None:
+    async def _append(self, id: bytes, raw: bytes, after: int, election: Election | None) -> None:
         """Certain when it returns, and certain when it raises: an unknown answer is asked after until it is known."""
         try:
-            await self._journal.append(id, raw, after)
+            await self._journal.append(id, raw, after, election)
             self.problem = ""
             return
         except Unknown as unknown:
@@ -101,18 +112,18 @@ class Proposer:
             log.warning("the answer to an append was lost, asking", seq=after + 1, reason=str(unknown))
             self._nag.began(self.sent_s)
         except Conflict as conflict:
-            raise _deposed(after) from conflict
+            raise _deposed(after, conflict) from conflict
         except Exception as refused:  # why: noted for the status page, then raised as it is
             self.problem = str(refused)
             raise
         while True:
             try:
-                await settle(self._journal, id, raw, after)
+                await settle(self._journal, id, raw, after, election)
                 self.problem = ""
                 return
             except Conflict as conflict:
                 self.problem = ""
-                raise _deposed(after) from conflict
+                raise _deposed(after, conflict) from conflict
             except (Unknown, JournalFull, JournalUnavailable) as unknown:
                 # Also a refusal proves nothing here: the first offer may still land.
                 self.problem = str(unknown)
@@ -139,5 +150,7 @@ class Proposer:
                 await asyncio.sleep(1.0)
 
 
-def _deposed(after: int) -> Deposed:
+def _deposed(after: int, conflict: Conflict) -> Deposed:
+    if isinstance(conflict, PresenceMoved):
+        return Deposed(conflict.message)
     return Deposed(f"somebody else has written entry {after + 1} of the journal")

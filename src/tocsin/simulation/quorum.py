@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, Unknown
+from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, PresenceMoved, Unknown
 from tocsin.journal import codec
-from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
+from tocsin.journal.contract import Birth, Bounds, Election, Origin, Record, SeenPresence, from_nothing
+from tocsin.model.presence import Presence
 from tocsin.simulation.history import Acknowledged, History, Landed, Lost
 from tocsin.simulation.network import JOURNAL, Network, Refusal, Silence
 from tocsin.simulation.virtual import Process, VirtualLoop
@@ -20,6 +21,7 @@ from tocsin.simulation.virtual import Process, VirtualLoop
 _T = TypeVar("_T")
 PATIENCE_S = 1.5
 """So long an engine waits for an answer before it says that it does not know."""
+PRESENCE_PATIENCE_S = 0.5
 
 
 class Quorum:
@@ -48,6 +50,12 @@ class Quorum:
         """The journal that was lost with all its disks."""
         self.grown = asyncio.Event()
         self.server = Process(JOURNAL, 0)
+        self._elections: list[tuple[int, int]] = []
+        """Sequence number and term."""
+        self._version = 0
+        self.present: dict[str, SeenPresence] = {}
+        self.heard = asyncio.Event()
+        """Set when a presence is written."""
 
     def has_majority(self) -> bool:
         return 2 * sum(up for name, up in self.up.items() if name not in self.lagging) > len(self.up)
@@ -55,12 +63,19 @@ class Quorum:
     def host(self) -> Process | None:
         return self.server if self.has_majority() and not self.is_halted else None
 
-    def put(self, record: Record, author: Process) -> None:
+    @property
+    def term(self) -> int:
+        return self._elections[-1][1] if self._elections else 0
+
+    def put(self, record: Record, author: Process, election: Election | None = None) -> None:
         """Raises Conflict, or it stands."""
         if self.is_full:
             raise JournalFull("no room")
         if record.seq != self.last + 1:
             raise Conflict(f"the journal is at {self.last}, not at {record.seq - 1}")
+        if election is not None:
+            self._compare(election)
+            self._elections.append((record.seq, election.term))
         assert self.birth is not None
         self.records[record.seq] = record
         self.landed_s[record.seq] = self._loop.time()
@@ -71,6 +86,22 @@ class Quorum:
             Landed(self._now_ms(), self.birth.incarnation, record.seq, author.name, author.number, entry)
         )
         self.wake()
+
+    def _compare(self, election: Election) -> None:
+        seen = self.present.get(election.leader)
+        if election.leader and election.version != (0 if seen is None else seen.version):
+            raise PresenceMoved(f"{election.leader} was heard since")
+
+    def put_presence(self, replica: str, presence: Presence) -> None:
+        """Raises Conflict, or it is stored."""
+        if self.is_full:
+            raise JournalUnavailable("no room")
+        if any(term != self.term for term in presence.terms.values()):
+            raise Conflict(f"the term is {self.term}")
+        self._version += 1
+        self.present[replica] = SeenPresence(replica, self._version, presence)
+        heard, self.heard = self.heard, asyncio.Event()
+        heard.set()
 
     def spread(self) -> None:
         """Disks that can be reached hold all there is."""
@@ -123,11 +154,13 @@ class Quorum:
         last = max((self.held[name] for name in left), default=0)
         for seq in [seq for seq in self.records if seq > last]:
             del self.records[seq], self.landed_s[seq]
+        self._elections = [(seq, term) for seq, term in self._elections if left and seq <= last]
         if left:
             self.last = max(last, self.trimmed)
             self._note_loss(birth.incarnation, self.last)
         else:
             self.birth, self._former = None, birth
+            self.present.clear()
             self.trimmed = self.last = 0
         return self.last
 
@@ -185,9 +218,9 @@ class Handle:
 
             self._birth = await self._ask(begin)
 
-    async def append(self, id: bytes, raw: bytes, after: int) -> None:
+    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
         async def put() -> None:
-            self._quorum.put(Record(after + 1, id, raw), self._process)
+            self._quorum.put(Record(after + 1, id, raw), self._process, election)
 
         self._sent[id] = after + 1
         try:
@@ -268,3 +301,43 @@ class Handle:
             self._history.acknowledged.append(
                 Acknowledged(self._now_ms(), self._birth.incarnation, seq, id, process.name, process.number)
             )
+
+
+class Presences:
+    """One process's way to the presence of all: the port ``PresenceStore``."""
+
+    def __init__(self, quorum: Quorum, network: Network, process: Process) -> None:
+        self._quorum = quorum
+        self._network = network
+        self._name = process.name
+
+    async def put(self, replica: str, presence: Presence) -> None:
+        async def put() -> None:
+            self._quorum.put_presence(replica, presence)
+
+        try:
+            await self._network.ask(self._name, JOURNAL, self._quorum.host, put, PRESENCE_PATIENCE_S)
+        except (Silence, Refusal) as wrong:
+            raise JournalUnavailable(str(wrong)) from None
+
+    async def watch(self) -> AsyncIterator[list[SeenPresence]]:
+        """What is told is on its way for a while: it is as things were when it left."""
+        quorum, network = self._quorum, self._network
+        known: dict[str, SeenPresence] = {}
+        is_first = True
+        while True:
+            heard = quorum.heard
+            changed = [seen for seen in quorum.present.values() if known.get(seen.replica) != seen]
+            if not changed and not is_first:
+                await heard.wait()
+                continue
+            if quorum.host() is None or (delay_s := network.delay_s(JOURNAL, self._name)) is None:
+                await network.wait_for_change()
+                continue
+            is_first = False
+            known = dict(quorum.present)
+            await asyncio.sleep(delay_s)
+            yield changed
+
+    async def close(self) -> None:
+        return

@@ -21,7 +21,7 @@ from tests.simulation.mutants.contract import (
 
 from tocsin.errors import Conflict, JournalUnavailable, Unknown
 from tocsin.journal import codec
-from tocsin.journal.contract import Record
+from tocsin.journal.contract import Election, Record
 from tocsin.model import change as c
 from tocsin.model.change import Change
 from tocsin.replica import applying, leader
@@ -42,13 +42,13 @@ def launched_before_the_acknowledgement() -> AbstractContextManager[None]:
     sound = Proposer._append
     pending: dict[Proposer, asyncio.Task[None]] = {}
 
-    async def append(self: Proposer, id: bytes, raw: bytes, after: int) -> None:
+    async def append(self: Proposer, id: bytes, raw: bytes, after: int, election: Election | None) -> None:
         if self in pending:
             await pending.pop(self)
         if any(isinstance(change, c.TookOffice) for change in codec.decode(raw, after + 1).changes):
-            await sound(self, id, raw, after)
+            await sound(self, id, raw, after, election)
         else:
-            pending[self] = asyncio.create_task(sound(self, id, raw, after))
+            pending[self] = asyncio.create_task(sound(self, id, raw, after, election))
 
     return replaced(Proposer, _append=append)
 
@@ -60,8 +60,10 @@ def due_row_in_an_entry_of_its_own() -> AbstractContextManager[None]:
         stay = msgspec.structs.replace(change, next_instants_s=change.instants_s, next_delays_ms=None)
         return began(context, stay)
 
-    async def commit(self: Proposer, changes: Sequence[Change], term: int, now_ms: int) -> list[object]:
-        results = await sound(self, changes, term, now_ms)
+    async def commit(
+        self: Proposer, changes: Sequence[Change], term: int, now_ms: int, *rest: Any
+    ) -> list[object]:
+        results = await sound(self, changes, term, now_ms, *rest)
         starts = [change for change in changes if isinstance(change, c.LaunchesStarted)]
         moves: list[Change] = [
             c.DueMoved(s.sids, s.next_instants_s, s.next_delays_ms or [0] * len(s.sids)) for s in starts
@@ -78,13 +80,15 @@ def unknown_is_written_once_more() -> AbstractContextManager[None]:
     """Nothing landed, it is believed; so the same goes behind whatever stands there by now."""
     sound = Proposer.commit
 
-    async def append(self: Proposer, id: bytes, raw: bytes, after: int) -> None:
-        await self._journal.append(id, raw, after)
+    async def append(self: Proposer, id: bytes, raw: bytes, after: int, election: Election | None) -> None:
+        await self._journal.append(id, raw, after, election)
 
-    async def commit(self: Proposer, changes: Sequence[Change], term: int, now_ms: int) -> list[object]:
+    async def commit(
+        self: Proposer, changes: Sequence[Change], term: int, now_ms: int, *rest: Any
+    ) -> list[object]:
         while True:
             try:
-                return await sound(self, changes, term, now_ms)
+                return await sound(self, changes, term, now_ms, *rest)
             except Unknown:
                 with suppress(JournalUnavailable):
                     await catch_up(self._journal, self._applier, self._store, self._on_state)
@@ -94,9 +98,9 @@ def unknown_is_written_once_more() -> AbstractContextManager[None]:
 
 
 def unknown_is_done() -> AbstractContextManager[None]:
-    async def append(self: Proposer, id: bytes, raw: bytes, after: int) -> None:
+    async def append(self: Proposer, id: bytes, raw: bytes, after: int, election: Election | None) -> None:
         with suppress(Unknown):
-            await self._journal.append(id, raw, after)
+            await self._journal.append(id, raw, after, election)
 
     return replaced(Proposer, _append=append)
 
@@ -124,13 +128,13 @@ def refused_entries_land() -> AbstractContextManager[None]:
     """A journal that refuses what does not fit, and keeps it nevertheless, at its end."""
     sound = Quorum.put
 
-    def put(self: Quorum, record: Record, author: Process) -> None:
+    def put(self: Quorum, record: Record, author: Process, *rest: Any) -> None:
         try:
-            sound(self, record, author)
+            sound(self, record, author, *rest)
         except Conflict:
             is_known = any(record.id == kept.id for kept in self.records.values())
             if not is_known and _term(record) < _term(self.records[self.last]):
-                sound(self, record._replace(seq=self.last + 1), author)
+                sound(self, record._replace(seq=self.last + 1), author, *rest)
             raise
 
     return replaced(Quorum, put=put)
@@ -140,13 +144,13 @@ def places_are_given_out_twice() -> AbstractContextManager[None]:
     """The last one to write wins."""
     sound = Quorum.put
 
-    def put(self: Quorum, record: Record, author: Process) -> None:
+    def put(self: Quorum, record: Record, author: Process, *rest: Any) -> None:
         if record.seq <= self.last and record.seq > self.trimmed and self.records[record.seq].id != record.id:
             last, self.last = self.last, record.seq - 1
-            sound(self, record, author)
+            sound(self, record, author, *rest)
             self.last = last
         else:
-            sound(self, record, author)
+            sound(self, record, author, *rest)
 
     return replaced(Quorum, put=put)
 

@@ -15,7 +15,7 @@ from tocsin.journal.etcd.stream import Stream
 
 DEADLINE_S = 1.0
 _BYTES_PER_S = 1 << 20
-_QUIET_S = 0.4
+QUIET_S = 0.4
 _SILENT_S = 0.6
 _MAINTENANCE_S = 60.0
 _KV, _AUTH = "/etcdserverpb.KV/", "/etcdserverpb.Auth/"
@@ -89,8 +89,10 @@ class EtcdClient:
             if "has been compacted" not in said.reason:
                 raise
 
-    async def watch(self, key: bytes, end: bytes, start_revision: int) -> AsyncGenerator[m.Batch, None]:
-        """Puts from that revision on, as they come. An empty batch: nothing came for a while.
+    async def watch(
+        self, key: bytes, end: bytes, start_revision: int, quiet_s: float = QUIET_S
+    ) -> AsyncGenerator[m.Batch, None]:
+        """Puts from that revision on, as they come. An empty batch: nothing came for ``quiet_s``.
 
         Raises JournalUnavailable when it must be opened again: the server is gone or silent, or has forgotten the
         revision. Where it stands the caller knows best.
@@ -99,7 +101,7 @@ class EtcdClient:
         async with channel.stream(_WATCH, await self._credentials(channel)) as stream:
             await stream.send(m.create_watch(key, end, start_revision))
             while True:
-                told = m.watched(await self._next_message(endpoint, stream))
+                told = m.watched(await self._next_message(endpoint, stream, quiet_s))
                 if told.cancelled:
                     if Said(UNAVAILABLE, told.reason).is_stale_token:
                         self._token = None
@@ -214,10 +216,10 @@ class EtcdClient:
                 await self._endpoints.failed(endpoint, wrong.message)
         raise NotSent("etcd does not answer: " + "; ".join(complaints))
 
-    async def _next_message(self, endpoint: Endpoint, stream: Stream) -> bytes:
+    async def _next_message(self, endpoint: Endpoint, stream: Stream, quiet_s: float) -> bytes:
         """A server that says nothing is asked for a sign of life; one that gives none is left."""
         try:
-            async with asyncio.timeout(_QUIET_S):
+            async with asyncio.timeout(quiet_s):
                 return await stream.receive()
         except TimeoutError:
             pass

@@ -3,6 +3,7 @@
 ``<prefix>/birth``                  JSON, written with the head in one transaction when the journal is created
 ``<prefix>/head``                   the last sequence number, in decimal
 ``<prefix>/entry/<20 digits>``      one byte for the id's length, the id, the entry
+``<prefix>/term``                   the newest term, in decimal: presence that lists another one is not stored
 
 Where the journal begins is not written down: it is the first entry there is, or the head's successor. So trimming
 needs no room, and works where etcd has none left.
@@ -18,11 +19,21 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from tocsin.errors import Conflict, Gap, JournalError, JournalFull, JournalUnavailable, StateDamaged, Unknown
-from tocsin.journal.contract import Birth, Bounds, Origin, Record, from_nothing
+from tocsin.errors import (
+    Conflict,
+    Gap,
+    JournalError,
+    JournalFull,
+    JournalUnavailable,
+    PresenceMoved,
+    StateDamaged,
+    Unknown,
+)
+from tocsin.journal.contract import Birth, Bounds, Election, Origin, Record, from_nothing
 from tocsin.journal.etcd import messages as m
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.failures import Lost, Said
+from tocsin.journal.etcd.presence import presence_key, term_key
 from tocsin.journal.etcd.space import Space
 
 _PAGE_MIN, _PAGE_MAX = 16, 1024
@@ -43,7 +54,7 @@ class EtcdJournal:
 
     def __init__(self, client: EtcdClient, prefix: str) -> None:
         self._client = client
-        base = prefix.rstrip("/").encode()
+        base = self._base = prefix.rstrip("/").encode()
         self._birth_key = base + b"/birth"
         self._head_key = base + b"/head"
         self._entries = base + b"/entry/"
@@ -67,20 +78,24 @@ class EtcdJournal:
                 f"the journal's birth in etcd is damaged: {wrong}", hint="was it edited by hand?"
             ) from None
 
-    async def append(self, id: bytes, raw: bytes, after: int) -> None:
+    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
         value = bytes([len(id)]) + id + raw
+        conditions = [m.has_value(self._head_key, b"%d" % after)]
+        puts = [m.do_put(self._key(after + 1), value), m.do_put(self._head_key, b"%d" % (after + 1))]
+        if election is not None:
+            puts.append(m.do_put(term_key(self._base), b"%d" % election.term))
+            if election.leader:
+                conditions.append(m.is_at(presence_key(self._base, election.leader), election.version))
         try:
-            done = await self._client.transact(
-                [m.has_value(self._head_key, b"%d" % after)],
-                [m.do_put(self._key(after + 1), value), m.do_put(self._head_key, b"%d" % (after + 1))],
-                [m.do_range(m.range_of(self._head_key))],
-            )
+            done = await self._client.transact(conditions, puts, [m.do_range(m.range_of(self._head_key))])
         except Lost as lost:
             raise Unknown(f"the entry's fate is unknown: {lost.message}") from lost
         except Said as said:
             await self._refused(said, id, len(raw), after)
             return
         if not done.succeeded:
+            if election is not None and _head(done.ranges[0]) == after:
+                raise PresenceMoved(f"{election.leader} was heard since")
             raise Conflict(f"the journal is at {_head(done.ranges[0])}, not at {after}")
 
     async def read(self, after: int) -> AsyncIterator[Record]:

@@ -8,7 +8,7 @@ from tocsin.journal.etcd import wire
 
 _PUT, _DELETED = 0, 1
 _EQUAL = 0
-_CREATED_AT, _VALUE = 1, 3
+_CREATED_AT, _MODIFIED_AT, _VALUE = 1, 2, 3
 _NO_DELETES = 1
 _GET, _DISARM = 0, 2
 ALARMS = {0: "none", 1: "nospace", 2: "corrupt"}
@@ -126,6 +126,12 @@ def has_value(key: bytes, value: bytes) -> bytes:
 def is_absent(key: bytes) -> bytes:
     """A condition of a transaction: the key was created at no revision."""
     return wire.message((1, _EQUAL), (2, _CREATED_AT), (3, key)) + b"\x28\x00"
+
+
+def is_at(key: bytes, revision: int) -> bytes:
+    """A condition of a transaction: the key was last written at that revision; 0: there is no such key."""
+    compared = wire.message((1, _EQUAL), (2, _MODIFIED_AT), (3, key))
+    return compared + (wire.message((6, revision)) if revision else b"\x30\x00")
 
 
 def transaction(conditions: list[bytes], then: list[bytes], otherwise: list[bytes]) -> bytes:

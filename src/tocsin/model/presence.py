@@ -1,0 +1,22 @@
+"""The record by which a replica renews its leases: one for each replica, stored beside the journal."""
+
+from __future__ import annotations
+
+import msgspec
+
+GROUP = "0"
+"""The only group there is so far: one journal, one state, one leader."""
+
+
+class Presence(msgspec.Struct, frozen=True):
+    """What a replica says of itself several times a second, as long as it leads."""
+
+    counter: int
+    """Grows with every record of a term: a record that arrives late is recognised by it."""
+    sent_ms: int
+    """When it was sent, by the wall clock of the replica."""
+    terms: dict[str, int] = {}
+    """The groups that this replica leads and that are alive, each with its term. A group that is not listed has no
+    lease."""
+    seq: int = 0
+    """The last entry that the replica had applied."""

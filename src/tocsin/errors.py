@@ -17,6 +17,7 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 │   ├── JournalFull            no room: nothing landed, try again when there is room
 │   ├── JournalUnavailable     the engine does not answer
 │   ├── Gap                    an entry is missing: fatal
+│   ├── ChainBroken            the journal does not continue the entries that were applied here: fatal
 │   └── WrongIncarnation       state and journal do not belong together: fatal
 ├── StateError
 │   ├── Diverged               this replica's state differs from the others': fatal
@@ -161,6 +162,10 @@ class JournalUnavailable(JournalError):
 
 class Gap(JournalError):
     """An entry that must be there is missing."""
+
+
+class ChainBroken(JournalError):
+    """The journal does not continue the entries that this replica has applied: it lost some, or has others."""
 
 
 class WrongIncarnation(JournalError):

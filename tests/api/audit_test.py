@@ -157,7 +157,7 @@ def a_second_start_in_the_journal_is_found_and_nothing_else(start, wait, tmp_pat
     seq, raw = rows[-1]
     last = codec.decode(raw, seq)
     with db:
-        tampered = Entry(last.id, last.term, last.time_ms, [twice, *last.changes])
+        tampered = Entry(last.id, last.prev, last.term, last.time_ms, [twice, *last.changes])
         db.execute("UPDATE entry SET raw = ? WHERE seq = ?", (codec.encode(tampered), seq))
     db.close()
     pages = _pages(start(tmp_path / "data"))

@@ -12,6 +12,7 @@ import msgspec
 
 from tocsin.decide.settling import new_row
 from tocsin.journal import codec
+from tocsin.journal.contract import Birth
 from tocsin.model import change as c
 from tocsin.model.command import Command, PutSchedule, PutSchedules
 from tocsin.model.entry import Entry
@@ -40,7 +41,7 @@ class _Receiver(NullTarget):
 class Desk:
     """Decides, writes and applies as the leader does, one call at a time."""
 
-    def __init__(self, now_s: int, folder: Path | None = None) -> None:
+    def __init__(self, now_s: int, folder: Path | None = None, birth: Birth | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory() if folder is None else None
         path = Path(self._folder.name if self._folder else folder or "") / "state.db"
         self.store = Store(path)
@@ -50,6 +51,8 @@ class Desk:
         self.flights: dict[int, Flight] = {}
         self.cancelled: set[int] = set()
         self._ids = itertools.count(1)
+        if birth is not None:
+            self.store.adopt(birth.incarnation, birth.start)
         self.take_office()
 
     def close(self) -> None:
@@ -74,9 +77,9 @@ class Desk:
         return many.result(self.commit(*many.changes) if many.changes else [])
 
     def commit(self, *changes: c.Change) -> list[Any]:
-        entry = Entry(next(self._ids).to_bytes(16, "big"), self.store.meta.term, self.now_ms, list(changes))
-        if isinstance(changes[0], c.TookOffice):
-            entry = Entry(entry.id, changes[0].term, self.now_ms, list(changes))
+        meta = self.store.meta
+        term = changes[0].term if isinstance(changes[0], c.TookOffice) else meta.term
+        entry = Entry(next(self._ids).to_bytes(16, "big"), meta.last_id, term, self.now_ms, list(changes))
         raw = codec.encode(entry)
         self.records.append(raw)
         return apply(self.store, self.store.meta.seq + 1, codec.decode(raw, 0), raw)

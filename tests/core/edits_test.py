@@ -7,8 +7,12 @@ from collections.abc import Iterator
 import pytest
 from tests.core.desk import FAILED, START, Desk, at, only_flight, put, schedule_of
 
-from tocsin.errors import AlreadyExists, NotFound, Refused, VersionConflict
+from tocsin.errors import AlreadyExists, ChainBroken, NotFound, Refused, VersionConflict
+from tocsin.journal import codec
+from tocsin.model import change as c
 from tocsin.model.command import CancelLaunch, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
+from tocsin.model.entry import Entry
+from tocsin.state.apply import apply
 from tocsin.targets.contract import SUCCEEDED
 
 
@@ -160,15 +164,22 @@ def every_keeps_its_anchor_until_its_text_changes(desk: Desk) -> None:
 
 def an_entry_of_an_old_term_is_void(desk: Desk) -> None:
     put(desk)
-    from tocsin.journal import codec
-    from tocsin.model import change as c
-    from tocsin.model.entry import Entry
-    from tocsin.state.apply import apply
-
     desk.take_office()
-    late = Entry(b"x" * 16, 1, desk.now_ms, [c.ScheduleDeleted("s", None)])
+    late = Entry(b"x" * 16, desk.store.meta.last_id, 1, desk.now_ms, [c.ScheduleDeleted("s", None)])
     raw = codec.encode(late)
     assert apply(desk.store, desk.store.meta.seq + 1, late, raw) == []
+    assert desk.db.execute("SELECT count(*) FROM schedule").fetchone() == (1,)
+
+
+def an_entry_that_names_another_one_before_it_is_not_applied(desk: Desk) -> None:
+    put(desk)
+    seq = desk.store.meta.seq
+    other = Entry(b"x" * 16, b"y" * 16, 1, desk.now_ms, [c.ScheduleDeleted("s", None)])
+    with pytest.raises(
+        ChainBroken, match=rf"entry {seq} \({desk.store.meta.last_id.hex()}\).*entry {seq} \(yyyy"
+    ):
+        apply(desk.store, seq + 1, other, codec.encode(other))
+    assert desk.store.meta.seq == seq
     assert desk.db.execute("SELECT count(*) FROM schedule").fetchone() == (1,)
 
 

@@ -162,7 +162,9 @@ def what_an_old_leader_wrote_too_late_is_void_and_not_judged(desk: Desk) -> None
     put(desk, cron="@every 10s")
     at(desk, 10)
     desk.take_office()
-    late = Entry(b"late", 1, desk.now_ms, [c.LaunchesStarted([1], [1], [START + 10], [None], None, None)])
+    late = Entry(
+        b"late", b"", 1, desk.now_ms, [c.LaunchesStarted([1], [1], [START + 10], [None], None, None)]
+    )
     assert _findings(desk, [*_entries(desk), (9, late)]) == []
 
 

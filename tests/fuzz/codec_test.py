@@ -68,7 +68,7 @@ def an_entry_that_grows_without_end_is_refused() -> None:
 
 def _nested() -> bytes:
     put = SchedulePut(msgspec.structs.replace(SCHEDULE, payload="PLACE"), "0 2 1 * *", None, None, 0)
-    body = msgspec.msgpack.encode(Entry(b"i", 1, 1, [put]))
+    body = msgspec.msgpack.encode(Entry(b"i", b"h", 1, 1, [put]))
     return body.replace(b"\xa5PLACE", b"\x91" * 50_000 + b"\xc0")
 
 
@@ -76,9 +76,11 @@ def _nested() -> bytes:
     "body",
     [
         pytest.param(_nested(), id="lists in lists without end"),
-        pytest.param(b"\x94\xc4\x01i\x01\x01\x91\x93\xaaTookOffice\x01\xa1\xff", id="a text that is none"),
-        pytest.param(b"\x94\xc4\x01i\x01\x01\x91\x93\xa1\xff\x01\xa1r", id="a kind that is no text"),
-        pytest.param(b"\x94\xc4\x01i\x01\x01\x91\x91\xa6Future", id="a kind of the future"),
+        pytest.param(
+            b"\x95\xc4\x01i\xc4\x01h\x01\x01\x91\x93\xaaTookOffice\x01\xa1\xff", id="a text that is none"
+        ),
+        pytest.param(b"\x95\xc4\x01i\xc4\x01h\x01\x01\x91\x93\xa1\xff\x01\xa1r", id="a kind that is no text"),
+        pytest.param(b"\x95\xc4\x01i\xc4\x01h\x01\x01\x91\x91\xa6Future", id="a kind of the future"),
     ],
 )
 def an_entry_whose_content_makes_no_sense_is_refused_by_its_number(body: bytes) -> None:
@@ -91,7 +93,7 @@ def every_kind_of_change_comes_back_as_it_was(kind: type) -> None:
     @settings(max_examples=15, deadline=None, database=None)
     @given(structs(kind), st.integers(0, 2**63), st.integers(0, 2**63), st.integers(1, 60))
     def there_and_back(change: Change, term: int, time_ms: int, times: int) -> None:
-        entry = Entry(b"i" * 16, term, time_ms, [change] * times)
+        entry = Entry(b"i" * 16, b"h" * 16, term, time_ms, [change] * times)
         raw = codec.encode(entry)
         found = codec.decode(raw, 1)
         assert found == entry

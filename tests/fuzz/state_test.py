@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fuzz.mutation import SEED, fuzz, outcome
+from tests.fuzz.mutation import SEED, corpus, fuzz, outcome
 from tests.fuzz.paging import damaged
 from tests.golden.folder import HERE, Golden
 
@@ -201,11 +201,13 @@ def a_damaged_manifest_is_no_snapshot(data: Path) -> None:
     folder = data / "snapshots"
     (manifest,) = snapshot.manifests(folder)
     path = snapshot.data_of(folder, manifest.seq).with_suffix(".json")
-    whole = path.read_bytes()
+    whole, earlier = path.read_bytes(), dict(corpus("manifest"))["golden"]
 
     def check(raw: bytes) -> None:
         path.write_bytes(raw)
         is_whole = raw == whole
+        if raw == earlier:
+            return  # whole by itself
         assert snapshot.manifests(folder) == ([manifest] if is_whole else [])
         assert snapshot.unreadable(folder) == ([] if is_whole else [path])
 

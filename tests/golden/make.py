@@ -23,11 +23,12 @@ from tocsin.journal import codec
 from tocsin.journal.contract import Record
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.model.command import LaunchNow, SwitchSchedule
+from tocsin.model.entry import Position
 from tocsin.node import compose
 from tocsin.state import snapshot
 from tocsin.state.digest import full_digest
 from tocsin.state.snapshot import Manifest
-from tocsin.state.store import Store, save_meta
+from tocsin.state.store import Store
 from tocsin.state.tables import SCHEMA_VERSION
 
 
@@ -51,9 +52,7 @@ def main(arguments: list[str]) -> int:
 async def _first(data: Path) -> Manifest:
     journal = SqliteJournal(data / "journal.db")
     await journal.open()
-    desk = Desk(START, data)
-    desk.store.meta.incarnation = journal.birth.incarnation
-    desk.store.transact(lambda db: save_meta(db, desk.store.meta))
+    desk = Desk(START, data, journal.birth)
     first_half(desk)
     reader = desk.store.reader()
     made = snapshot.write(reader, data / "snapshots")
@@ -62,8 +61,11 @@ async def _first(data: Path) -> Manifest:
     snapshot.write_manifest(data / "snapshots", made)
     second_half(desk)
     desk.close()
-    for after, raw in enumerate(desk.records):
-        await journal.append(codec.decode(raw, after + 1).id, raw, after)
+    after = journal.birth.start
+    for raw in desk.records:
+        id = codec.decode(raw, after.seq + 1).id
+        await journal.append(id, raw, after)
+        after = Position(after.seq + 1, id)
     await journal.close()
     return made
 

@@ -54,16 +54,16 @@ def a_user_keeps_a_journal_and_its_token_is_renewed(guarded: EtcdCluster, tmp_pa
         await journal.open()
         records = journal.read(0)
         for after in range(3):
-            await journal.append(b"i" * 16, b"raw", after)
+            await journal.append(b"i" * 16, b"raw", (await journal.bounds()).end)
             assert (await anext(records)).seq == after + 1
         guarded.servers[0].end()
         guarded.servers[0].start()  # it forgets all tokens
         arriving = asyncio.ensure_future(_patiently(journal, 3))
-        assert await _bounds(journal) == Bounds(1, 3)
-        await journal.append(b"i" * 16, b"raw", 3)
+        assert (await _bounds(journal))[:2] == (1, 3)
+        await journal.append(b"i" * 16, b"raw", (await journal.bounds()).end)
         assert await arriving == 4
         await journal.trim(2)
-        assert await journal.bounds() == Bounds(3, 4)
+        assert (await journal.bounds())[:2] == (3, 4)
         await journal.close()
 
     async def _bounds(journal: EtcdJournal) -> Bounds:
@@ -150,7 +150,7 @@ def a_journal_is_kept_over_mutual_tls(tmp_path: Path) -> None:
         await journal.open()
         records = journal.read(0)
         for after in range(20):
-            await journal.append(b"i" * 16, bytes([after]) * 500_000, after)
+            await journal.append(b"i" * 16, bytes([after]) * 500_000, (await journal.bounds()).end)
             assert (await anext(records)).raw == bytes([after]) * 500_000
         await records.aclose()  # type: ignore[attr-defined]  # why: it is a generator
         assert len([record async for record in _first(journal, 20)]) == 20

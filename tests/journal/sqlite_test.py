@@ -45,7 +45,7 @@ def what_was_acknowledged_survives_a_sigkill(tmp_path: Path) -> None:
             journal = SqliteJournal(Path(sys.argv[1]))
             await journal.open()
             for after in range(100_000):
-                await journal.append(after.to_bytes(16, "big"), b"x" * 200, after)
+                await journal.append(after.to_bytes(16, "big"), b"x" * 200, (await journal.bounds()).end)
                 print(after + 1, flush=True)
 
         asyncio.run(main())
@@ -73,7 +73,7 @@ def what_was_acknowledged_survives_a_sigkill(tmp_path: Path) -> None:
 
 async def _append_many(journal: SqliteJournal) -> None:
     for after in range(100):
-        await journal.append(after.to_bytes(16, "big"), b"x" * 4000, after)
+        await journal.append(after.to_bytes(16, "big"), b"x" * 4000, (await journal.bounds()).end)
 
 
 def a_full_file_system_is_told_apart_from_a_lost_answer(tmp_path: Path) -> None:
@@ -83,9 +83,8 @@ def a_full_file_system_is_told_apart_from_a_lost_answer(tmp_path: Path) -> None:
         journal._db.execute("PRAGMA max_page_count = 20")
         with pytest.raises(JournalFull):
             await _append_many(journal)
-        landed = (await journal.bounds()).last
         journal._db.execute("PRAGMA max_page_count = 10000")
-        await journal.append(b"y" * 16, b"there is room again", landed)
+        await journal.append(b"y" * 16, b"there is room again", (await journal.bounds()).end)
         await journal.close()
 
     asyncio.run(fill())
@@ -98,7 +97,7 @@ def the_file_does_not_grow_for_ever_when_it_is_trimmed(tmp_path: Path) -> None:
         journal = SqliteJournal(path)
         await journal.open()
         for after in range(3_000):
-            await journal.append(after.to_bytes(16, "big"), b"x" * 2_000, after)
+            await journal.append(after.to_bytes(16, "big"), b"x" * 2_000, (await journal.bounds()).end)
             if after % 100 == 99:
                 await journal.trim(after)
         await journal.close()
@@ -108,7 +107,7 @@ def the_file_does_not_grow_for_ever_when_it_is_trimmed(tmp_path: Path) -> None:
 
 
 def a_damaged_entry_is_named_and_never_half_read() -> None:
-    entry = Entry(b"i" * 16, 1, 1, [c.TookOffice(1, "a"), c.Renewed()])
+    entry = Entry(b"i" * 16, b"h" * 16, 1, 1, [c.TookOffice(1, "a"), c.Renewed()])
     raw = codec.encode(entry)
     assert codec.decode(raw, 1) == entry
     for position in range(len(raw)):
@@ -123,7 +122,7 @@ def a_large_entry_is_compressed_and_comes_back_the_same() -> None:
     starts = c.LaunchesStarted(
         list(range(5000)), [1] * 5000, [1_700_000_000] * 5000, [None] * 5000, None, None
     )
-    entry = Entry(b"i" * 16, 1, 1, [starts])
+    entry = Entry(b"i" * 16, b"h" * 16, 1, 1, [starts])
     raw = codec.encode(entry)
     assert len(raw) < 40_000
     assert codec.decode(raw, 1) == entry

@@ -88,9 +88,8 @@ def what_the_state_makes_of_each_command_comes_back_as_it_is(tmp_path: Path):
         arrived = _there(command)
         change = prepare(state.db, arrived, NOW_MS)
         raw = b"%d" % (state.meta.seq + 1)
-        (result,) = apply(
-            state, state.meta.seq + 1, Entry(id=b"x" * 16, term=0, time_ms=NOW_MS, changes=[change]), raw
-        )
+        entry = Entry(b"x" * 16, state.meta.last_id, term=0, time_ms=NOW_MS, changes=[change])
+        (result,) = apply(state, state.meta.seq + 1, entry, raw)
         told.setdefault(type(command).__name__, []).append(result)
         if isinstance(result, errors.TocsinError):
             again = messages.error_of(

@@ -109,7 +109,7 @@ def a_second_start_in_the_journal_is_counted(tmp_path: Path) -> None:
         ]
         (_, first), (seq, _) = started[:2]
         _, entry = entries[seq - 1]
-        tampered = Entry(entry.id, entry.term, entry.time_ms, [*entry.changes, first])
+        tampered = Entry(entry.id, entry.prev, entry.term, entry.time_ms, [*entry.changes, first])
         db = sqlite3.connect(tmp_path / "journal.db")
         with db:
             db.execute("UPDATE entry SET raw = ? WHERE seq = ?", (codec.encode(tampered), seq))

@@ -11,7 +11,7 @@ import pytest
 from tests.replica.ledger import Handle, Ledger
 from tests.replica.several import EXEC, Town, in_town, launched, put, state_of
 
-from tocsin.errors import StateDamaged, WrongIncarnation
+from tocsin.errors import ChainBroken, StateDamaged, WrongIncarnation
 from tocsin.replica import elsewhere
 from tocsin.replica.parts import Paths
 from tocsin.replica.replica import Replica
@@ -116,8 +116,9 @@ def a_state_ahead_of_its_journal_is_refused(tmp_path: Path) -> None:
         await town.stop(name)
         cut_short = Ledger()
         cut_short.birth = town.ledger.birth
-        cut_short.put(town.ledger.records[1])
-        with pytest.raises(WrongIncarnation, match="the journal ends at 1"):
+        cut_short.last_id = town.ledger.birth.start.id
+        cut_short.put(town.ledger.records[1], cut_short.end)
+        with pytest.raises(ChainBroken, match="the journal has entry 1 "):
             await town.make(name, journal=Handle(cut_short)).start()
 
     in_town(tmp_path, work)

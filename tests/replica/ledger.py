@@ -18,8 +18,10 @@ from tocsin.journal.contract import (
     Origin,
     Record,
     SeenPresence,
+    check_end,
     from_nothing,
 )
+from tocsin.model.entry import Position
 from tocsin.model.presence import Presence
 
 Loss = Literal["landed", "lost", "late"]
@@ -32,20 +34,25 @@ class Ledger:
         self.birth: Birth | None = None
         self.records: dict[int, Record] = {}
         self.trimmed = self.last = 0
+        self.last_id = b""
         self.grown = asyncio.Event()
         self.term = 0
         self.present: dict[str, SeenPresence] = {}
 
-    def put(self, record: Record, election: Election | None = None) -> None:
-        if record.seq != self.last + 1:
-            raise Conflict(f"the journal is at {self.last}, not at {record.seq - 1}")
+    @property
+    def end(self) -> Position:
+        return Position(self.last, self.last_id)
+
+    def put(self, record: Record, after: Position, election: Election | None = None) -> None:
+        if after != self.end:
+            raise Conflict(f"the journal is at {self.end}, not at {after}")
         if election is not None:
             seen = self.present.get(election.leader)
             if election.leader and (0 if seen is None else seen.version) != election.version:
                 raise PresenceMoved(f"{election.leader} was heard since")
             self.term = election.term
         self.records[record.seq] = record
-        self.last = record.seq
+        self.last, self.last_id = record.seq, record.id
         self.wake()
 
     def put_presence(self, replica: str, presence: Presence) -> None:
@@ -79,7 +86,7 @@ class Handle:
         """Set when an append waits at the gate."""
         self.cut_after_loss = False
         """The answer was lost because the way to the journal was."""
-        self._late: tuple[Record, Election | None] | None = None
+        self._late: tuple[Record, Position, Election | None] | None = None
 
     @property
     def birth(self) -> Birth:
@@ -92,8 +99,9 @@ class Handle:
             if self.ledger.birth is None:
                 self.ledger.birth = Birth(uuid.uuid4().hex, found.after, found.incarnation)
                 self.ledger.trimmed = self.ledger.last = found.after
+                self.ledger.last_id = self.ledger.birth.start.id
 
-    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
+    async def append(self, id: bytes, raw: bytes, after: Position, election: Election | None = None) -> None:
         if self.gate is not None:
             self.waiting.set()
             try:
@@ -105,18 +113,18 @@ class Handle:
         if self.refusals:
             self.refusals -= 1
             raise JournalFull("no room")
-        record = Record(after + 1, id, raw)
+        record = Record(after.seq + 1, id, raw)
         loss, self.loss = self.loss, None
         if loss == "late":
-            self._late = record, election
+            self._late = record, after, election
         elif loss != "lost":
-            self.ledger.put(record, election)
+            self.ledger.put(record, after, election)
         if loss is not None:
             self.is_cut = self.cut_after_loss
             raise Unknown("the answer was lost")
         await asyncio.sleep(0)
 
-    async def read(self, after: int) -> AsyncIterator[Record]:
+    async def read(self, after: int, id: bytes | None = None) -> AsyncIterator[Record]:
         while True:
             self.check()
             grown = self.ledger.grown
@@ -126,9 +134,10 @@ class Handle:
                 )
             record = self.ledger.records.get(after + 1)
             if record is None:
+                check_end(self.ledger.end, after, id)
                 await grown.wait()
                 continue
-            after = record.seq
+            after, id = record.seq, record.id
             yield record
 
     async def get(self, seq: int) -> Record | None:
@@ -147,7 +156,7 @@ class Handle:
 
     async def bounds(self) -> Bounds:
         self.check()
-        return Bounds(self.ledger.trimmed + 1, self.ledger.last)
+        return Bounds(self.ledger.trimmed + 1, *self.ledger.end)
 
     async def close(self) -> None:
         return

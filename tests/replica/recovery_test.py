@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tocsin.config import Settings
-from tocsin.errors import OfficeTaken, SnapshotDamaged, StateDamaged, WrongIncarnation
+from tocsin.errors import ChainBroken, OfficeTaken, SnapshotDamaged, StateDamaged, WrongIncarnation
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.model.command import MakeCheckpoint, PutSchedule
 from tocsin.model.schedule import convert
@@ -182,7 +182,25 @@ def a_journal_that_is_older_than_the_state_is_refused(tmp_path: Path) -> None:
     for path in tmp_path.glob("journal.db*"):
         path.unlink()
     shutil.copy(tmp_path / "old-copy", tmp_path / "journal.db")
-    with pytest.raises(WrongIncarnation, match="the journal ends at"):
+    with pytest.raises(ChainBroken, match="does not continue what this replica has applied"):
+        _with_replica(tmp_path, _ids)
+
+
+def a_journal_with_another_history_of_the_same_length_is_refused(tmp_path: Path) -> None:
+    """An old copy was put back and written to: the numbers fit, the entries do not."""
+    _with_replica(tmp_path, _fill)
+    shutil.copytree(tmp_path, tmp_path / "clone")
+    _with_replica(tmp_path, _fill)
+    _with_replica(tmp_path / "clone", _fill)
+    for path in tmp_path.glob("journal.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "clone" / "journal.db", tmp_path / "journal.db")
+    with pytest.raises(ChainBroken, match="does not continue what this replica has applied") as refused:
+        _with_replica(tmp_path, _ids)
+    assert "docs/damage.md" in refused.value.hint
+    _with_replica(tmp_path / "clone", _fill)
+    shutil.copy(tmp_path / "clone" / "journal.db", tmp_path / "journal.db")
+    with pytest.raises(ChainBroken, match="does not continue what this replica has applied"):
         _with_replica(tmp_path, _ids)
 
 

@@ -65,7 +65,7 @@ def state(tmp_path: Path) -> Iterator[store.Store]:
     changes, _ = _prepared(
         made.db, c.PutSchedule(SCHEDULE), *(c.CreateToken(t) for t in (ADMIN, OPERATOR, WRITER))
     )
-    apply(made, 1, Entry(id=b"x" * 16, term=0, time_ms=NOW_MS, changes=changes), b"x")
+    apply(made, 1, Entry(b"x" * 16, b"", term=0, time_ms=NOW_MS, changes=changes), b"x")
     yield made
     made.close()
 

@@ -17,7 +17,9 @@ _SCHEDULE = convert({"id": "s", "cron": "@daily", "target": {"kind": "null"}})
 def _history(outcome: str, written_ms: float | None) -> History:
     asked = Asked(1000.0, "a", PutSchedule(_SCHEDULE), outcome, 2000.0)
     put = c.SchedulePut(_SCHEDULE, "0 0 * * *", None, None, 0)
-    entries = [] if written_ms is None else [Landed(written_ms, "j", 1, "a", 1, Entry(b"1", 1, 1500, [put]))]
+    entries = (
+        [] if written_ms is None else [Landed(written_ms, "j", 1, "a", 1, Entry(b"1", b"", 1, 1500, [put]))]
+    )
     return History(asked=[asked], landed=entries)
 
 

@@ -70,6 +70,7 @@ class Telling:
         self.seq += 1
         entry = Entry(
             f"{self.incarnation}-{self.seq}-{by}".encode(),
+            f"{self.incarnation}-{self.seq - 1}".encode(),
             term,
             int(at_s * 1000),
             list(changes) or [c.Renewed()],

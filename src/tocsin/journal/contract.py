@@ -1,9 +1,12 @@
 """What every journal engine promises.
 
-- Sequence numbers start at 1 and have no gaps. ``append`` lands at exactly ``after + 1`` or raises ``Conflict``.
+- Sequence numbers start at 1 and have no gaps. ``append`` lands at exactly ``after.seq + 1``, if the entry before it is
+the one with ``after.id``, or raises ``Conflict``.
 - Durable before acknowledged: when ``append`` returns, the record survives a power cut.
 - ``append`` may raise ``Unknown``: the record may have landed, or may land later. ``settle`` finds out.
-- ``read`` yields records in order and then waits for more; a missing one raises ``Gap``.
+- ``read`` yields records in order and then waits for more; a missing one raises ``Gap``. Whenever it has yielded all
+that there are, also after a reconnect, it compares the end of the journal with the last one that the reader knows, and
+raises ``ChainBroken`` if that is another one. Whoever reads compares each entry with the one before it.
 - The incarnation is written at the journal's birth. A state of another incarnation does not belong to it, except
 the one that the journal was born to go on from.
 """
@@ -17,6 +20,7 @@ import msgspec
 
 from tocsin.errors import Conflict
 from tocsin.model.cluster import Member
+from tocsin.model.entry import Position, chain_broken
 from tocsin.model.presence import Presence
 
 
@@ -33,6 +37,12 @@ class Bounds(NamedTuple):
 
     first: int
     last: int
+    last_id: bytes
+    """Also known when that entry was trimmed."""
+
+    @property
+    def end(self) -> Position:
+        return Position(self.last, self.last_id)
 
 
 class Origin(NamedTuple):
@@ -50,6 +60,11 @@ class Birth(msgspec.Struct, frozen=True):
     incarnation: str
     after: int = 0
     origin: str = ""
+
+    @property
+    def start(self) -> Position:
+        """What the first entry is appended behind. No other journal begins like this one."""
+        return Position(self.after, self.incarnation.encode())
 
     def fits(self, incarnation: str, seq: int) -> bool:
         """Is a state of that journal, at that entry, one of this journal, or the very one that it was born to go on
@@ -87,15 +102,16 @@ class Journal(Protocol):
         the same time one wins, and all of them see its birth."""
         ...
 
-    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
-        """Land at ``after + 1``, durably. Raises Conflict, Unknown, JournalFull or JournalUnavailable.
+    async def append(self, id: bytes, raw: bytes, after: Position, election: Election | None = None) -> None:
+        """Land behind ``after``, durably. Raises Conflict, Unknown, JournalFull or JournalUnavailable.
 
         With an ``election`` it lands only if the presence of the former leader is the one that was observed, else
         PresenceMoved is raised; and from then on no presence is stored that lists a former term."""
         ...
 
-    def read(self, after: int) -> AsyncIterator[Record]:
-        """Records behind ``after``, in order, then the ones to come. Raises Gap."""
+    def read(self, after: int, id: bytes | None = None) -> AsyncIterator[Record]:
+        """Records behind ``after``, in order, then the ones to come. ``id`` is that of the entry at ``after``, if the
+        reader knows it. Raises Gap or ChainBroken."""
         ...
 
     async def get(self, seq: int) -> Record | None:
@@ -162,20 +178,27 @@ class PresenceStore(Protocol):
         ...
 
 
+def check_end(end: Position, after: int, id: bytes | None) -> None:
+    """Nothing is behind ``after``. Raises ChainBroken unless the journal ends with the very entry that is known."""
+    if end.seq < after or (id is not None and end != (after, id)):
+        raise chain_broken(Position(after, id or b""), end)
+
+
 async def settle(
-    journal: Journal, id: bytes, raw: bytes, after: int, election: Election | None = None
+    journal: Journal, id: bytes, raw: bytes, after: Position, election: Election | None = None
 ) -> None:
     """Make an append whose answer was lost certain: it landed, or another one has its place (``Conflict``).
 
     The identical record is offered again until one of the two is known. It cannot land twice, because both
     offers are for the same sequence number. A presence that has moved never comes back: then neither offer lands.
     """
-    found = await journal.get(after + 1)
+    seq = after.seq + 1
+    found = await journal.get(seq)
     if found is None:
         try:
             await journal.append(id, raw, after, election)
             return
         except Conflict:  # the first offer may have landed in between
-            found = await journal.get(after + 1)
+            found = await journal.get(seq)
     if found is None or found.id != id:
-        raise Conflict(f"another entry holds sequence number {after + 1}")
+        raise Conflict(f"another entry holds sequence number {seq}")

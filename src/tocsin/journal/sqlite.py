@@ -22,7 +22,8 @@ from tocsin.errors import (
     StateDamaged,
     Unknown,
 )
-from tocsin.journal.contract import Birth, Bounds, Election, Origin, Record, from_nothing
+from tocsin.journal.contract import Birth, Bounds, Election, Origin, Record, check_end, from_nothing
+from tocsin.model.entry import Position
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -31,7 +32,7 @@ _PAGE = 256
 _TABLES = {
     "entry": "CREATE TABLE entry (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, raw BLOB NOT NULL)",
     "birth": "CREATE TABLE birth (incarnation TEXT NOT NULL, trimmed INTEGER NOT NULL,"
-    " after INTEGER NOT NULL, origin TEXT NOT NULL)",
+    " trimmed_id BLOB NOT NULL, after INTEGER NOT NULL, origin TEXT NOT NULL)",
 }
 _FULL = (sqlite3.SQLITE_FULL,)
 _SIGNS_OF_DAMAGE = (
@@ -66,19 +67,19 @@ class SqliteJournal:
         if not await self._call(self._open):
             await self._call(self._create, await origin())
 
-    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
+    async def append(self, id: bytes, raw: bytes, after: Position, election: Election | None = None) -> None:
         """Nobody else can lead: the lock on the data directory stands for the lease, and there is no presence."""
         await self._call(self._append, id, raw, after)
         self._grown.set()
 
-    async def read(self, after: int) -> AsyncIterator[Record]:
+    async def read(self, after: int, id: bytes | None = None) -> AsyncIterator[Record]:
         while True:
             self._grown.clear()
-            page = await self._call(self._page, after)
+            page = await self._call(self._page, after, id)
             for record in page:
                 if record.seq != after + 1:
                     raise Gap(f"journal entry {after + 1} is missing, the next one is {record.seq}")
-                after = record.seq
+                after, id = record.seq, record.id
                 yield record
             if not page:
                 await self._wait_for_more()
@@ -144,46 +145,51 @@ class SqliteJournal:
             raise _damaged(self._path, " ".join(wrong.split()))
 
     def _is_born(self) -> bool:
-        found = self._db.execute("SELECT incarnation, after, origin, trimmed FROM birth").fetchall()
+        found = self._db.execute(
+            "SELECT incarnation, after, origin, trimmed, trimmed_id FROM birth"
+        ).fetchall()
         (first,) = self._db.execute("SELECT min(seq) FROM entry").fetchone()
         if not found and first is None:
             return False
-        if len(found) != 1 or [type(each) for each in found[0]] != [str, int, str, int]:
+        if len(found) != 1 or [type(each) for each in found[0]] != [str, int, str, int, bytes]:
             raise _damaged(self._path, "its birth is not recorded")
-        *birth, trimmed = found[0]
+        *birth, trimmed, _ = found[0]
         if first is not None and first != trimmed + 1:
             raise _damaged(self._path, f"it begins at {first}, and was trimmed up to {trimmed}")
         self._birth = Birth(*birth)
         return True
 
     def _create(self, origin: Origin) -> None:
-        row = (uuid.uuid4().hex, origin.after, origin.after, origin.incarnation)
+        birth = Birth(uuid.uuid4().hex, origin.after, origin.incarnation)
+        row = (birth.incarnation, *birth.start, birth.after, birth.origin)
         try:
             self._db.execute(
-                "INSERT INTO birth SELECT ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM birth)", row
+                "INSERT INTO birth SELECT ?, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM birth)", row
             )
         except sqlite3.Error as wrong:
             raise _translated(wrong, f"the journal {self._path} cannot be created") from wrong
         self._is_born()
 
-    def _append(self, id: bytes, raw: bytes, after: int) -> None:
+    def _append(self, id: bytes, raw: bytes, after: Position) -> None:
         try:
-            if after != self._last():
-                raise Conflict(f"the journal is at {self._last()}, not at {after}")
-            self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (after + 1, id, raw))
-        except sqlite3.IntegrityError:
-            raise Conflict(f"another entry holds sequence number {after + 1}") from None
+            with _transaction(self._db):
+                if after != (end := self._end()):
+                    raise Conflict(f"the journal is at {end}, not at {after}")
+                self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (after.seq + 1, id, raw))
         except sqlite3.Error as wrong:
             raise _translated(wrong, "the entry could not be written") from wrong
 
-    def _page(self, after: int) -> list[Record]:
+    def _page(self, after: int, id: bytes | None) -> list[Record]:
         trimmed = self._db.execute("SELECT trimmed FROM birth").fetchone()[0]
         if after < trimmed:
             raise Gap(f"journal entries up to {trimmed} are no longer kept, {after + 1} was asked for")
         found = self._db.execute(
             "SELECT seq, id, raw FROM entry WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE)
         )
-        return [_record(*row) for row in found]
+        records = [_record(*row) for row in found]
+        if not records:
+            check_end(self._end(), after, id)
+        return records
 
     def _get(self, seq: int) -> Record | None:
         found = self._db.execute("SELECT seq, id, raw FROM entry WHERE seq = ?", (seq,)).fetchone()
@@ -193,21 +199,26 @@ class SqliteJournal:
         """In one transaction with the mark, so that an empty journal still knows where it stands."""
         try:
             with _transaction(self._db):
-                upto = min(upto, self._last())
+                self._db.execute(
+                    "UPDATE birth SET (trimmed, trimmed_id) = (e.seq, e.id) FROM "
+                    "(SELECT seq, id FROM entry WHERE seq <= ? ORDER BY seq DESC LIMIT 1) e",
+                    (upto,),
+                )
                 self._db.execute("DELETE FROM entry WHERE seq <= ?", (upto,))
-                self._db.execute("UPDATE birth SET trimmed = max(trimmed, ?)", (upto,))
         except sqlite3.Error as wrong:
             raise _translated(wrong, "the journal could not be trimmed") from wrong
 
     def _bounds(self) -> Bounds:
         trimmed = self._db.execute("SELECT trimmed FROM birth").fetchone()[0]
-        return Bounds(trimmed + 1, self._last())
+        return Bounds(trimmed + 1, *self._end())
 
-    def _last(self) -> int:
-        found = self._db.execute(
-            "SELECT coalesce(max(seq), (SELECT trimmed FROM birth)) FROM entry"
-        ).fetchone()
-        return int(found[0])
+    def _end(self) -> Position:
+        return Position(
+            *self._db.execute(
+                "SELECT * FROM (SELECT seq, id FROM entry ORDER BY seq DESC LIMIT 1) "
+                "UNION ALL SELECT trimmed, trimmed_id FROM birth LIMIT 1"
+            ).fetchone()
+        )
 
 
 @contextlib.contextmanager

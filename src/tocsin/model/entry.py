@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
+from tocsin.errors import ChainBroken
 from tocsin.model.change import Change
+
+_REMEDY = (
+    "the journal's engine was restored from an old copy, cloned or replaced, or it lost entries. Put its newest data "
+    "back, or let a new journal go on from a backup or from this replica: see docs/damage.md"
+)
+
+
+class Position(NamedTuple):
+    """A place in the journal: behind the entry with this number and id. Another entry with the same number belongs to
+    another history."""
+
+    seq: int
+    id: bytes
+
+    def __str__(self) -> str:
+        return f"entry {self.seq} ({self.id.decode() if self.id.isalnum() else self.id.hex()})"
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """``id`` is unique for ever: it tells whether an append whose answer was lost has landed."""
 
     id: bytes
+    prev: bytes
+    """The id of the entry before it, or of the journal's birth: entries are a chain, and no other entry fits there."""
     term: int
     time_ms: int
     changes: list[Change]
+
+
+def chain_broken(known: Position, found: Position) -> ChainBroken:
+    """``known`` was applied here last; the journal has ``found`` instead."""
+    return ChainBroken(
+        f"the journal does not continue what this replica has applied: the replica's last is {known}, the journal has "
+        f"{found}",
+        hint=_REMEDY,
+    )

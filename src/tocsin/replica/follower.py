@@ -16,7 +16,8 @@ import structlog
 from tocsin.clock import Clock
 from tocsin.errors import JournalError
 from tocsin.journal import codec
-from tocsin.journal.contract import Journal, Record
+from tocsin.journal.contract import Journal, Record, check_end
+from tocsin.model.entry import Position
 from tocsin.replica.applying import Applier, Landed
 from tocsin.replica.nagging import Nag
 from tocsin.replica.office import Office
@@ -95,10 +96,10 @@ class Follower:
 
     async def _read(self, arrived: asyncio.Queue[_Arrived]) -> None:
         """A journal that does not answer is asked again; a gap is the end."""
-        after = self._store.meta.seq
+        after = self._store.meta.position
         while not self._stop.is_set():
             try:
-                records = self._journal.read(after)
+                records = self._journal.read(after.seq, after.id)
                 async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator
                     async for record in records:
                         self.heard_s = self._clock.elapsed_s()
@@ -106,7 +107,7 @@ class Follower:
                         if (silent_s := self._nag.over()) is not None:
                             log.info("the journal can be read again", after_s=silent_s)
                         await arrived.put(_Arrived(record, self.heard_s))
-                        after = record.seq
+                        after = Position(record.seq, record.id)
             except JournalError as wrong:
                 if not wrong.retryable:
                     raise
@@ -179,12 +180,14 @@ def _patience_s(opens_in_s: float) -> float:
 async def catch_up(
     journal: Journal, applier: Applier, store: Store, on_state: Callable[..., Awaitable[Any]]
 ) -> None:
-    """Apply what the journal holds and the state does not have yet."""
-    last = (await journal.bounds()).last
+    """Apply what the journal holds and the state does not have yet. Raises ChainBroken if it does not go on from
+    there."""
+    last, last_id = (await journal.bounds()).end
     if store.meta.seq >= last:
+        check_end(Position(last, last_id), *store.meta.position)
         return
     log.info("replaying the journal", after=store.meta.seq, upto=last)
-    records = journal.read(store.meta.seq)
+    records = journal.read(*store.meta.position)
     async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator
         async for record in records:
             landed = Landed(record.seq, codec.decode(record.raw, record.seq), record.raw)

@@ -23,7 +23,7 @@ from tocsin.errors import (
 from tocsin.journal import codec
 from tocsin.journal.contract import Election, Journal, settle
 from tocsin.model.change import Change
-from tocsin.model.entry import Entry
+from tocsin.model.entry import Entry, Position
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.applying import Applier, Landed
 from tocsin.replica.nagging import Nag
@@ -74,18 +74,18 @@ class Proposer:
     ) -> list[object]:
         """Append and apply. Raises JournalFull or JournalUnavailable when it is certain that nothing landed, and
         Deposed when somebody else has written in its place."""
-        entry = Entry(id=self._new_id(), term=term, time_ms=now_ms, changes=list(changes))
+        after = self._store.meta.position
+        entry = Entry(self._new_id(), after.id, term, now_ms, list(changes))
         raw = codec.encode(entry)
-        seq = self._store.meta.seq
         self.sent_s = sent_s = self._clock.elapsed_s()
-        await self._append(entry.id, raw, seq, election)
+        await self._append(entry.id, raw, after, election)
         self._office.renewed(sent_s)
         self.append_s = self._clock.elapsed_s() - sent_s
         self._metrics.append_seconds.observe(self.append_s)
         self._metrics.entries.inc()
         if (silent_s := self._nag.over()) is not None:
             log.info("written again", after_s=silent_s)
-        return await self._apply(Landed(seq + 1, entry, raw))
+        return await self._apply(Landed(after.seq + 1, entry, raw))
 
     def complain(self, refused: TocsinError) -> None:
         """Certain that nothing was written: tell whoever runs this."""
@@ -101,7 +101,7 @@ class Proposer:
                 for_s=self._nag.lasted_s,
             )
 
-    async def _append(self, id: bytes, raw: bytes, after: int, election: Election | None) -> None:
+    async def _append(self, id: bytes, raw: bytes, after: Position, election: Election | None) -> None:
         """Certain when it returns, and certain when it raises: an unknown answer is asked after until it is known."""
         try:
             await self._journal.append(id, raw, after, election)
@@ -109,7 +109,7 @@ class Proposer:
             return
         except Unknown as unknown:
             self.problem = str(unknown)
-            log.warning("the answer to an append was lost, asking", seq=after + 1, reason=str(unknown))
+            log.warning("the answer to an append was lost, asking", seq=after.seq + 1, reason=str(unknown))
             self._nag.began(self.sent_s)
         except Conflict as conflict:
             raise _deposed(after, conflict) from conflict
@@ -150,7 +150,7 @@ class Proposer:
                 await asyncio.sleep(1.0)
 
 
-def _deposed(after: int, conflict: Conflict) -> Deposed:
+def _deposed(after: Position, conflict: Conflict) -> Deposed:
     if isinstance(conflict, PresenceMoved):
         return Deposed(conflict.message)
-    return Deposed(f"somebody else has written entry {after + 1} of the journal")
+    return Deposed(f"somebody else has written entry {after.seq + 1} of the journal")

@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from tocsin.errors import (
+    ChainBroken,
     Diverged,
     Gap,
     JournalUnavailable,
@@ -23,10 +24,10 @@ from tocsin.errors import (
     TocsinError,
     WrongIncarnation,
 )
-from tocsin.journal.contract import Birth, Bounds, Journal
+from tocsin.journal.contract import Birth, Bounds, Journal, check_end
 from tocsin.observe.metrics import Metrics
 from tocsin.state import seal, snapshot
-from tocsin.state.store import Store, is_damage, save_meta
+from tocsin.state.store import Store, is_damage
 
 log = structlog.get_logger()
 
@@ -169,7 +170,7 @@ def _usable(birth: Birth, bounds: Bounds, state: Path, *, may_go_back: bool) -> 
         log.warning("the state file is rebuilt", reason=str(damaged))
         _set_aside(state)
         return None
-    if may_go_back and store.meta.seq > bounds.last:
+    if may_go_back and store.meta.seq >= bounds.last and store.meta.position != bounds.end:
         log.warning("the state is ahead of what is left of the journal and goes back", ends=bounds.last)
         store.close()
         _set_aside(state)
@@ -201,20 +202,19 @@ def _belonging(store: Store, birth: Birth, bounds: Bounds) -> Store:
     if not meta.incarnation or (
         meta.incarnation != birth.incarnation and birth.fits(meta.incarnation, meta.seq)
     ):
-        meta.incarnation = birth.incarnation
-        store.transact(lambda db: save_meta(db, meta))
+        store.adopt(birth.incarnation, birth.start)
     if meta.incarnation != birth.incarnation:
         store.close()
         raise WrongIncarnation(
             f"the state belongs to journal {meta.incarnation}, this one is {birth.incarnation}",
             hint="they were mixed up: put the right journal back, or start anew in another --data directory",
         )
-    if meta.seq > bounds.last:
-        store.close()
-        raise WrongIncarnation(
-            f"the state has applied entry {meta.seq}, the journal ends at {bounds.last}",
-            hint="the journal lost entries (was an old copy put back?): restore the newest one",
-        )
+    if meta.seq >= bounds.last:
+        try:
+            check_end(bounds.end, *meta.position)
+        except ChainBroken:
+            store.close()
+            raise
     if not _continues(meta.seq, bounds):
         raise Gap(f"the state is at {meta.seq}, the journal begins at {bounds.first}")
     return store

@@ -12,7 +12,17 @@ from typing import TypeVar
 
 from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, PresenceMoved, Unknown
 from tocsin.journal import codec
-from tocsin.journal.contract import Birth, Bounds, Election, Origin, Record, SeenPresence, from_nothing
+from tocsin.journal.contract import (
+    Birth,
+    Bounds,
+    Election,
+    Origin,
+    Record,
+    SeenPresence,
+    check_end,
+    from_nothing,
+)
+from tocsin.model.entry import Position
 from tocsin.model.presence import Presence
 from tocsin.simulation.history import Acknowledged, History, Landed, Lost
 from tocsin.simulation.network import JOURNAL, Network, Refusal, Silence
@@ -38,6 +48,8 @@ class Quorum:
         self.records: dict[int, Record] = {}
         self.landed_s: dict[int, float] = {}
         self.trimmed = self.last = 0
+        self.ids: dict[int, bytes] = {}
+        """By number, also of entries that were trimmed, and of the birth."""
         self.up: dict[str, bool] = dict.fromkeys(names, True)
         self.held: dict[str, int] = dict.fromkeys(names, 0)
         """By machine: the last entry that its disk holds."""
@@ -67,12 +79,16 @@ class Quorum:
     def term(self) -> int:
         return self._elections[-1][1] if self._elections else 0
 
-    def put(self, record: Record, author: Process, election: Election | None = None) -> None:
+    @property
+    def end(self) -> Position:
+        return Position(self.last, self.ids[self.last])
+
+    def put(self, record: Record, after: Position, author: Process, election: Election | None = None) -> None:
         """Raises Conflict, or it stands."""
         if self.is_full:
             raise JournalFull("no room")
-        if record.seq != self.last + 1:
-            raise Conflict(f"the journal is at {self.last}, not at {record.seq - 1}")
+        if after != self.end:
+            raise Conflict(f"the journal is at {self.end}, not at {after}")
         if election is not None:
             self._compare(election)
             self._elections.append((record.seq, election.term))
@@ -80,6 +96,7 @@ class Quorum:
         self.records[record.seq] = record
         self.landed_s[record.seq] = self._loop.time()
         self.last = record.seq
+        self.ids[record.seq] = record.id
         self.spread()
         entry = codec.decode(record.raw, record.seq)
         self._history.landed.append(
@@ -125,18 +142,20 @@ class Quorum:
         self._births += 1
         self.birth = Birth(f"journal-{self._births}", origin.after, origin.incarnation)
         self.trimmed = self.last = origin.after
+        self.ids = dict([self.birth.start])
         self.spread()
         if self._former is not None:
             self._note_loss(self._former.incarnation, origin.after)
 
-    def go_on_from(self, birth: Birth, trimmed: int, records: Sequence[Record], last: int) -> None:
+    def go_on_from(self, birth: Birth, trimmed: int, records: Sequence[Record], end: Position) -> None:
         """A journal that there was before this world."""
         self.birth = birth
-        self.trimmed, self.last = trimmed, last
+        self.trimmed, self.last = trimmed, end.seq
+        self.ids = dict([end, *((record.seq, record.id) for record in records)])
         for record in records:
             self.records[record.seq] = record
             self.landed_s[record.seq] = 0.0
-        self._history.begun_after[birth.incarnation] = last
+        self._history.begun_after[birth.incarnation] = end.seq
         self.spread()
 
     def lose(self, machines: list[str]) -> int | None:
@@ -218,20 +237,23 @@ class Handle:
 
             self._birth = await self._ask(begin)
 
-    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
-        async def put() -> None:
-            self._quorum.put(Record(after + 1, id, raw), self._process, election)
+    async def append(self, id: bytes, raw: bytes, after: Position, election: Election | None = None) -> None:
+        seq = after.seq + 1
 
-        self._sent[id] = after + 1
+        async def put() -> None:
+            self._check(self._quorum.birth)
+            self._quorum.put(Record(seq, id, raw), after, self._process, election)
+
+        self._sent[id] = seq
         try:
             await self._network.ask(self._process.name, JOURNAL, self._quorum.host, put, PATIENCE_S)
         except Silence as silence:
             raise Unknown(str(silence)) from None
         except Refusal as refusal:
             raise JournalUnavailable(str(refusal)) from None
-        self._acknowledged(id, after + 1)
+        self._acknowledged(id, seq)
 
-    async def read(self, after: int) -> AsyncIterator[Record]:
+    async def read(self, after: int, id: bytes | None = None) -> AsyncIterator[Record]:
         quorum, network, name = self._quorum, self._network, self._process.name
         arrived_s = 0.0
         loop = asyncio.get_running_loop()
@@ -242,8 +264,7 @@ class Handle:
                 raise Gap(f"entries up to {quorum.trimmed} are no longer kept, {after + 1} was asked for")
             record = quorum.records.get(after + 1)
             if record is None:
-                if after > quorum.last:
-                    raise JournalUnavailable("the journal is shorter than it was")
+                check_end(quorum.end, after, id)
                 await grown.wait()
                 continue
             if quorum.host() is None or (delay_s := network.delay_s(JOURNAL, name)) is None:
@@ -255,7 +276,7 @@ class Handle:
                 await asyncio.sleep(arrived_s - loop.time())
             if quorum.records.get(record.seq) is not record:
                 continue
-            after = record.seq
+            after, id = record.seq, record.id
             yield record
 
     async def get(self, seq: int) -> Record | None:
@@ -277,7 +298,7 @@ class Handle:
     async def bounds(self) -> Bounds:
         async def look() -> Bounds:
             self._check(self._quorum.birth)
-            return Bounds(self._quorum.trimmed + 1, self._quorum.last)
+            return Bounds(self._quorum.trimmed + 1, *self._quorum.end)
 
         return await self._ask(look)
 

@@ -17,16 +17,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from tocsin.errors import InvalidInput, StateDamaged, StateError, UnknownChange, WrongIncarnation
+from tocsin.errors import ChainBroken, InvalidInput, StateDamaged, StateError, UnknownChange, WrongIncarnation
 from tocsin.journal import codec
 from tocsin.journal.contract import Birth, Record
+from tocsin.model.entry import Position
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind
 from tocsin.simulation.history import Final
 from tocsin.simulation.original import AGAIN, Kept, Original, Tell
 from tocsin.state.apply import apply
 from tocsin.state.digest import full_digest
-from tocsin.state.store import Store, save_meta
+from tocsin.state.store import Store
 
 SETTLED_S = 60
 """The simulation begins so long after the last entry."""
@@ -40,7 +41,7 @@ class Start(msgspec.Struct):
     birth: Birth
     trimmed: int
     records: list[Record]
-    seq: int
+    end: Position
     time_ms: int
     launches: frozenset[str]
     """Names of those that there were before."""
@@ -52,7 +53,7 @@ class Start(msgspec.Struct):
         return Path(self.folder.name) / "state.db"
 
     def __str__(self) -> str:
-        return f"entry {self.seq} with {self.schedules:,} schedules, {self.rebuilt_from}"
+        return f"entry {self.end.seq} with {self.schedules:,} schedules, {self.rebuilt_from}"
 
     def since(self, found: Final) -> Final:
         """Only what happened after this: what was before is not for the simulation to judge."""
@@ -107,7 +108,7 @@ def _start(data: Path, tell: Tell) -> Start:
         birth=Birth(meta.incarnation) if kept is None else kept.birth,
         trimmed=meta.seq if kept is None else kept.trimmed,
         records=[] if kept is None else kept.records,
-        seq=meta.seq,
+        end=meta.position,
         time_ms=meta.time_ms,
         launches=launches,
         schedules=meta.schedules,
@@ -155,7 +156,7 @@ def _base(original: Original, kept: Kept, built: Path) -> str:
 def _apply(original: Original, store: Store, record: Record) -> None:
     try:
         apply(store, record.seq, codec.decode(record.raw, record.seq), record.raw)
-    except (StateDamaged, UnknownChange) as wrong:
+    except (ChainBroken, StateDamaged, UnknownChange) as wrong:
         raise type(wrong)(f"in {original.data}: {wrong.message}", hint=wrong.hint or AGAIN) from None
 
 
@@ -210,8 +211,7 @@ def _compared(store: Store, known: dict[int, list[_Known]]) -> list[str]:
 def _adopt(store: Store, birth: Birth) -> None:
     """A new state, or the one that the journal was born to go on from, becomes the journal's own."""
     if store.meta.incarnation != birth.incarnation:
-        store.meta.incarnation = birth.incarnation
-        store.transact(lambda db: save_meta(db, store.meta))
+        store.adopt(birth.incarnation, birth.start)
 
 
 def _as_it_is(original: Original, built: Path) -> str:

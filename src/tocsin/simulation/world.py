@@ -69,7 +69,7 @@ class World:
             self.machines[name] = Machine(name, folder, self, clock)
         self.start = start
         if start is not None:
-            self.quorum.go_on_from(start.birth, start.trimmed, start.records, start.seq)
+            self.quorum.go_on_from(start.birth, start.trimmed, start.records, start.end)
             for machine in self.machines.values():
                 machine.data.mkdir(parents=True)
                 shutil.copyfile(start.state, machine.data / "state.db")

@@ -49,7 +49,7 @@ def _expected() -> frozenset[_Thing]:
 def _things(db: sqlite3.Connection) -> frozenset[_Thing]:
     rows = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
     return frozenset(
-        (kind, name, of, sql and _NOISE.sub(" ", sql))
+        (kind, name, of, _NOISE.sub(" ", sql) if isinstance(sql, str) else sql)
         for kind, name, of, sql in rows
         if not (kind == "table" and name in _STATISTICS)
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tocsin.errors import StateDamaged
+from tocsin.model.entry import Position
 from tocsin.state import schema
 from tocsin.state.tables import SCHEMA_VERSION, TABLES
 
@@ -36,6 +37,12 @@ class Meta(msgspec.Struct):
     tokens_seq: int = 0
     """The entry that last changed a token: whoever remembers tokens looks again when it moves."""
     digest: bytes = b""
+    last_id: bytes = b""
+    """Of the entry at ``seq``: the next one must name it."""
+
+    @property
+    def position(self) -> Position:
+        return Position(self.seq, self.last_id)
 
 
 class Store:
@@ -83,6 +90,12 @@ class Store:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
             raise
+
+    def adopt(self, incarnation: str, start: Position) -> None:
+        """A new state, or the one that a journal was born to go on from, becomes that journal's own."""
+        meta = self.meta
+        meta.incarnation, meta.last_id = incarnation, start.id
+        self.transact(lambda db: save_meta(db, meta))
 
     def become(self, path: Path) -> None:
         """Take over the content of another state file, all of it or nothing of it. Who reads goes on reading. Raises

@@ -24,9 +24,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from tocsin.errors import Conflict, Gap
+from tocsin.errors import ChainBroken, Conflict, Gap
 from tocsin.journal.codec import ENTRY_BYTES_MAX
-from tocsin.journal.contract import Bounds, Journal, Origin, Record, settle
+from tocsin.journal.contract import Journal, Origin, Record, settle
+from tocsin.model.entry import Position
 
 _PATIENCE_S = 10
 _SOON_S = 1
@@ -65,28 +66,57 @@ class JournalConformance(ABC):
         asyncio.run(prove())
 
     async def an_empty_journal_has_no_entries(self, journal: Journal, folder: Path) -> None:
-        assert await journal.bounds() == Bounds(1, 0)
+        assert await _held(journal) == (1, 0)
         assert await journal.get(1) is None
 
     async def what_was_appended_can_be_read_in_order(self, journal: Journal, folder: Path) -> None:
         records = [await _append(journal, after) for after in range(20)]
         assert await _read(journal, 0, 20) == records
         assert await _read(journal, 7, 13) == records[7:]
-        assert await journal.bounds() == Bounds(1, 20)
+        assert await _held(journal) == (1, 20)
 
     async def an_append_at_the_wrong_place_is_a_conflict(self, journal: Journal, folder: Path) -> None:
         kept = await _append(journal, 0)
-        for after in (0, 5):
-            try:
-                await journal.append(os.urandom(16), b"other", after)
-            except Conflict:
-                continue
-            raise AssertionError(f"an append after {after} was accepted")
+        for after in (journal.birth.start, Position(5, kept.id), Position(5, b"")):
+            await _conflicts(journal, after)
         assert await _read(journal, 0, 1) == [kept]
+
+    async def an_append_behind_an_entry_with_another_id_is_a_conflict(
+        self, journal: Journal, folder: Path
+    ) -> None:
+        """Also where the number is right: that entry belongs to another history."""
+        await _conflicts(journal, Position(0, b"another birth"))
+        kept = [await _append(journal, after) for after in range(2)]
+        for id in (os.urandom(16), kept[0].id, kept[1].id[:-1], kept[1].id + b"0", b""):
+            await _conflicts(journal, Position(2, id))
+        assert await _read(journal, 0, 2) == kept
+        assert await _held(journal) == (1, 2)
+
+    async def the_last_id_is_known_when_its_entry_was_trimmed(self, journal: Journal, folder: Path) -> None:
+        start = (await journal.bounds()).end
+        assert start == journal.birth.start
+        kept = [await _append(journal, after) for after in range(3)]
+        await journal.trim(3)
+        async with self._another(folder) as other:
+            assert (await other.bounds()).end == (3, kept[2].id)
+            await _conflicts(other, Position(3, kept[1].id))
+            await _append(other, 3)
+
+    async def a_reader_at_the_end_of_another_history_is_told(self, journal: Journal, folder: Path) -> None:
+        """The journal ends with another entry than the reader knows, or before it. Where it goes on, the next entry
+        names the one before it."""
+        kept = [await _append(journal, after) for after in range(2)]
+        for after, id in ((2, os.urandom(16)), (3, kept[1].id), (3, None)):
+            await _is_told(journal, after, id, ChainBroken)
+        await journal.trim(2)
+        await _is_told(journal, 2, os.urandom(16), ChainBroken)
+        third = asyncio.ensure_future(_read(journal, 2, 1, kept[1].id))
+        assert await _append(journal, 2) == (await third)[0]
 
     async def of_two_writers_exactly_one_gets_the_place(self, journal: Journal, folder: Path) -> None:
         async with self._another(folder) as other:
-            for after in range(10):
+            for _ in range(10):
+                after = (await other.bounds()).end
                 offers = [handle.append(os.urandom(16), b"x", after) for handle in (journal, other)]
                 answers = await asyncio.gather(*offers, return_exceptions=True)
                 assert sorted(type(answer).__name__ for answer in answers) == ["Conflict", "NoneType"]
@@ -113,16 +143,16 @@ class JournalConformance(ABC):
         for after in range(10):
             await _append(journal, after)
         await journal.trim(10)
-        assert await journal.bounds() == Bounds(11, 10)
+        assert await _held(journal) == (11, 10)
         await _append(journal, 10)
-        assert await journal.bounds() == Bounds(11, 11)
+        assert await _held(journal) == (11, 11)
 
     async def trimming_survives_a_new_handle(self, journal: Journal, folder: Path) -> None:
         for after in range(4):
             await _append(journal, after)
         await journal.trim(4)
         async with self._another(folder) as other:
-            assert await other.bounds() == Bounds(5, 4)
+            assert await _held(other) == (5, 4)
 
     async def reading_what_was_trimmed_is_a_gap(self, journal: Journal, folder: Path) -> None:
         for after in range(6):
@@ -137,7 +167,7 @@ class JournalConformance(ABC):
     async def trimming_never_takes_what_is_not_there(self, journal: Journal, folder: Path) -> None:
         await _append(journal, 0)
         await journal.trim(99)
-        assert await journal.bounds() == Bounds(2, 1)
+        assert await _held(journal) == (2, 1)
 
     async def the_incarnation_is_given_once(self, journal: Journal, folder: Path) -> None:
         async with self._another(folder) as other:
@@ -148,39 +178,39 @@ class JournalConformance(ABC):
         self, journal: Journal, folder: Path
     ) -> None:
         record = await _append(journal, 0)
-        await settle(journal, record.id, record.raw, 0)
-        assert await journal.bounds() == Bounds(1, 1)
+        await settle(journal, record.id, record.raw, journal.birth.start)
+        assert await _held(journal) == (1, 1)
 
     async def a_lost_answer_whose_entry_did_not_land_is_offered_again(
         self, journal: Journal, folder: Path
     ) -> None:
-        await settle(journal, b"i" * 16, b"late", 0)
+        await settle(journal, b"i" * 16, b"late", journal.birth.start)
         assert await _read(journal, 0, 1) == [Record(1, b"i" * 16, b"late")]
 
     async def a_lost_answer_whose_place_was_taken_is_a_conflict(self, journal: Journal, folder: Path) -> None:
         await _append(journal, 0)
         try:
-            await settle(journal, b"i" * 16, b"late", 0)
+            await settle(journal, b"i" * 16, b"late", journal.birth.start)
         except Conflict:
             return
         raise AssertionError("the entry of another was taken for ours")
 
     async def entries_of_the_largest_size_are_kept_whole(self, journal: Journal, folder: Path) -> None:
         raw = os.urandom(ENTRY_BYTES_MAX + 1024)  # what cannot be compressed grows a little in the codec
-        await journal.append(b"i" * 16, raw, 0)
+        await journal.append(b"i" * 16, raw, journal.birth.start)
         found = await journal.get(1)
         assert found is not None
         assert found.raw == raw
 
     async def thousands_of_entries_are_caught_up_with(self, journal: Journal, folder: Path) -> None:
         for after in range(2_000):
-            await journal.append(after.to_bytes(16, "big"), b"x" * 100, after)
+            await _numbered(journal, after, b"x" * 100)
         records = await _read(journal, 0, 2_000)
         assert [record.seq for record in records] == list(range(1, 2_001))
 
     async def large_entries_are_caught_up_with(self, journal: Journal, folder: Path) -> None:
         for after in range(30):
-            await journal.append(after.to_bytes(16, "big"), bytes([after]) * ENTRY_BYTES_MAX, after)
+            await _numbered(journal, after, bytes([after]) * ENTRY_BYTES_MAX)
         async with self._another(folder) as other:
             records = await _read(other, 0, 30)
         assert [set(record.raw) for record in records] == [{number} for number in range(30)]
@@ -204,7 +234,7 @@ class JournalConformance(ABC):
         seen: list[int] = []
         async with contextlib.aclosing(journal.read(0)) as records:  # type: ignore[type-var]  # why: engines write it as a generator
             for after in range(700):
-                await journal.append(after.to_bytes(16, "big"), b"x", after)
+                await _numbered(journal, after, b"x")
             seen.append((await anext(records)).seq)
             await journal.trim(690)
             await _append(journal, 700)
@@ -227,7 +257,7 @@ class JournalConformance(ABC):
     async def trimming_frees_the_room_that_entries_took(self, journal: Journal, folder: Path) -> None:
         sizes = []
         for after in range(1_500):
-            await journal.append(after.to_bytes(16, "big"), os.urandom(4_000), after)
+            await _numbered(journal, after, os.urandom(4_000))
             if after % 100 == 99:
                 await journal.trim(after)
                 sizes.append(self.file_bytes(folder))
@@ -238,12 +268,12 @@ class JournalConformance(ABC):
             birth = restored.birth
             assert (birth.after, birth.origin) == (41, "former")
             assert birth.incarnation not in ("", "former", journal.birth.incarnation)
-            assert await restored.bounds() == Bounds(42, 41)
+            assert await _held(restored) == (42, 41)
             await _append(restored, 41)
             assert [record.seq for record in await _read(restored, 41, 1)] == [42]
         async with self._another(folder / "restored", Origin(99, "other")) as again:
             assert again.birth == birth
-            assert await again.bounds() == Bounds(42, 42)
+            assert await _held(again) == (42, 42)
 
     async def what_a_restored_journal_never_held_is_a_gap(self, journal: Journal, folder: Path) -> None:
         async with self._another(folder / "restored", Origin(41, "former")) as restored:
@@ -257,16 +287,16 @@ class JournalConformance(ABC):
         handles = [await self.make(folder / "contested") for _ in range(5)]
         await asyncio.gather(*(handle.open() for handle in handles))
         assert len({handle.birth for handle in handles}) == 1
-        assert await handles[0].bounds() == Bounds(1, 0)
+        assert await _held(handles[0]) == (1, 0)
         for handle in handles:
             await handle.close()
 
     async def an_offer_that_lands_late_is_settled_as_landed(self, journal: Journal, folder: Path) -> None:
         """It lands after settling has looked for it and before it is offered again."""
         record = Record(1, b"i" * 16, b"late")
-        await settle(_LandsLate(journal, record), record.id, record.raw, 0)
+        await settle(_LandsLate(journal, record), record.id, record.raw, journal.birth.start)
         assert await _read(journal, 0, 1) == [record]
-        assert await journal.bounds() == Bounds(1, 1)
+        assert await _held(journal) == (1, 1)
 
     @contextlib.asynccontextmanager
     async def _another(self, folder: Path, origin: Origin | None = None) -> AsyncIterator[Journal]:
@@ -292,7 +322,7 @@ class _LandsLate:
     async def get(self, seq: int) -> Record | None:
         found = await self._journal.get(seq)
         if found is None:
-            await self._journal.append(self._record.id, self._record.raw, seq - 1)
+            await self._journal.append(self._record.id, self._record.raw, self._journal.birth.start)
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -301,14 +331,42 @@ class _LandsLate:
 
 async def _append(journal: Journal, after: int) -> Record:
     record = Record(after + 1, os.urandom(16), os.urandom(50))
-    await journal.append(record.id, record.raw, after)
+    end = (await journal.bounds()).end
+    await journal.append(record.id, record.raw, end._replace(seq=after))
     return record
 
 
-async def _read(journal: Journal, after: int, count: int) -> list[Record]:
+async def _numbered(journal: Journal, after: int, raw: bytes) -> None:
+    """Quickly: the ids of these entries are known without asking."""
+    before = Position(after, (after - 1).to_bytes(16, "big")) if after else journal.birth.start
+    await journal.append(after.to_bytes(16, "big"), raw, before)
+
+
+async def _held(journal: Journal) -> tuple[int, int]:
+    bounds = await journal.bounds()
+    return bounds.first, bounds.last
+
+
+async def _conflicts(journal: Journal, after: Position) -> None:
+    try:
+        await journal.append(os.urandom(16), b"other", after)
+    except Conflict:
+        return
+    raise AssertionError(f"an append after {after} was accepted")
+
+
+async def _is_told(journal: Journal, after: int, id: bytes | None, wrong: type[Exception]) -> None:
+    try:
+        found = await _read(journal, after, 1, id)
+    except wrong:
+        return
+    raise AssertionError(f"a reader behind {after} was not told, but given {found}")
+
+
+async def _read(journal: Journal, after: int, count: int, id: bytes | None = None) -> list[Record]:
     """So many records, or what came before the patience ended."""
     found: list[Record] = []
-    records = journal.read(after)
+    records = journal.read(after, id)
     async with asyncio.timeout(_PATIENCE_S):
         async for record in records:
             found.append(record)

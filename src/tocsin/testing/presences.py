@@ -29,7 +29,8 @@ class Place:
         self.other = other
 
     async def elect(self, after: int, election: Election) -> None:
-        await self.journal.append(os.urandom(16), b"entry", after, election)
+        end = (await self.journal.bounds()).end
+        await self.journal.append(os.urandom(16), b"entry", end._replace(seq=after), election)
 
     async def seen(self) -> dict[str, SeenPresence]:
         """All that there are."""
@@ -140,7 +141,8 @@ class PresenceConformance(ABC):
         await place.store.put("a", Presence(1, 1, {GROUP: 1}))
         observed = (await place.seen())["a"].version
         await place.store.put("a", Presence(2, 2, {GROUP: 1}))
-        await _conflict(settle(place.journal, b"i" * 16, b"entry", 1, Election(2, "a", observed)))
+        end = (await place.journal.bounds()).end
+        await _conflict(settle(place.journal, b"i" * 16, b"entry", end, Election(2, "a", observed)))
         assert (await place.journal.bounds()).last == 1
 
     async def a_watch_tells_all_and_then_each_change(self, place: Place) -> None:

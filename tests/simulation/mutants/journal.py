@@ -24,6 +24,7 @@ from tocsin.journal import codec
 from tocsin.journal.contract import Election, Record
 from tocsin.model import change as c
 from tocsin.model.change import Change
+from tocsin.model.entry import Position
 from tocsin.replica import applying, leader
 from tocsin.replica.follower import catch_up
 from tocsin.replica.proposer import Proposer
@@ -42,10 +43,12 @@ def launched_before_the_acknowledgement() -> AbstractContextManager[None]:
     sound = Proposer._append
     pending: dict[Proposer, asyncio.Task[None]] = {}
 
-    async def append(self: Proposer, id: bytes, raw: bytes, after: int, election: Election | None) -> None:
+    async def append(
+        self: Proposer, id: bytes, raw: bytes, after: Position, election: Election | None
+    ) -> None:
         if self in pending:
             await pending.pop(self)
-        if any(isinstance(change, c.TookOffice) for change in codec.decode(raw, after + 1).changes):
+        if any(isinstance(change, c.TookOffice) for change in codec.decode(raw, after.seq + 1).changes):
             await sound(self, id, raw, after, election)
         else:
             pending[self] = asyncio.create_task(sound(self, id, raw, after, election))
@@ -80,7 +83,9 @@ def unknown_is_written_once_more() -> AbstractContextManager[None]:
     """Nothing landed, it is believed; so the same goes behind whatever stands there by now."""
     sound = Proposer.commit
 
-    async def append(self: Proposer, id: bytes, raw: bytes, after: int, election: Election | None) -> None:
+    async def append(
+        self: Proposer, id: bytes, raw: bytes, after: Position, election: Election | None
+    ) -> None:
         await self._journal.append(id, raw, after, election)
 
     async def commit(
@@ -98,7 +103,9 @@ def unknown_is_written_once_more() -> AbstractContextManager[None]:
 
 
 def unknown_is_done() -> AbstractContextManager[None]:
-    async def append(self: Proposer, id: bytes, raw: bytes, after: int, election: Election | None) -> None:
+    async def append(
+        self: Proposer, id: bytes, raw: bytes, after: Position, election: Election | None
+    ) -> None:
         with suppress(Unknown):
             await self._journal.append(id, raw, after, election)
 
@@ -113,7 +120,7 @@ def old_terms_count() -> AbstractContextManager[None]:
         def work(db: Any) -> None:
             context = Context(db, meta, entry)
             results.extend(_handler(change)(context, change) for change in entry.changes)
-            meta.seq, meta.time_ms = seq, max(meta.time_ms, entry.time_ms)
+            meta.seq, meta.last_id, meta.time_ms = seq, entry.id, max(meta.time_ms, entry.time_ms)
             meta.digest = running_digest(meta.digest, raw)
             save_meta(db, meta)
 
@@ -128,13 +135,13 @@ def refused_entries_land() -> AbstractContextManager[None]:
     """A journal that refuses what does not fit, and keeps it nevertheless, at its end."""
     sound = Quorum.put
 
-    def put(self: Quorum, record: Record, author: Process, *rest: Any) -> None:
+    def put(self: Quorum, record: Record, after: Position, author: Process, *rest: Any) -> None:
         try:
-            sound(self, record, author, *rest)
+            sound(self, record, after, author, *rest)
         except Conflict:
             is_known = any(record.id == kept.id for kept in self.records.values())
             if not is_known and _term(record) < _term(self.records[self.last]):
-                sound(self, record._replace(seq=self.last + 1), author, *rest)
+                sound(self, _rewritten(record, self.end), self.end, author, *rest)
             raise
 
     return replaced(Quorum, put=put)
@@ -144,13 +151,13 @@ def places_are_given_out_twice() -> AbstractContextManager[None]:
     """The last one to write wins."""
     sound = Quorum.put
 
-    def put(self: Quorum, record: Record, author: Process, *rest: Any) -> None:
+    def put(self: Quorum, record: Record, after: Position, author: Process, *rest: Any) -> None:
         if record.seq <= self.last and record.seq > self.trimmed and self.records[record.seq].id != record.id:
             last, self.last = self.last, record.seq - 1
-            sound(self, record, author, *rest)
+            sound(self, record, self.end, author, *rest)
             self.last = last
         else:
-            sound(self, record, author, *rest)
+            sound(self, record, after, author, *rest)
 
     return replaced(Quorum, put=put)
 
@@ -166,6 +173,12 @@ def callers_are_told_that_it_was_done() -> AbstractContextManager[None]:
         return asked
 
     return replaced(leader, prepared=prepared)
+
+
+def _rewritten(record: Record, after: Position) -> Record:
+    """Behind another entry: such a journal would not be found out by the chain of ids."""
+    entry = msgspec.structs.replace(codec.decode(record.raw, record.seq), prev=after.id)
+    return Record(after.seq + 1, record.id, codec.encode(entry))
 
 
 def _term(record: Record) -> int:

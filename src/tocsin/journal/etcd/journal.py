@@ -1,7 +1,7 @@
 """The quorum's engine: one key per entry, and a head that each append compares and moves, in one transaction.
 
 ``<prefix>/birth``                  JSON, written with the head in one transaction when the journal is created
-``<prefix>/head``                   the last sequence number, in decimal
+``<prefix>/head``                   the last sequence number, in decimal, and behind a space the id of that entry
 ``<prefix>/entry/<20 digits>``      one byte for the id's length, the id, the entry
 ``<prefix>/term``                   the newest term, in decimal: presence that lists another one is not stored
 
@@ -29,12 +29,13 @@ from tocsin.errors import (
     StateDamaged,
     Unknown,
 )
-from tocsin.journal.contract import Birth, Bounds, Election, Origin, Record, from_nothing
+from tocsin.journal.contract import Birth, Bounds, Election, Origin, Record, check_end, from_nothing
 from tocsin.journal.etcd import messages as m
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.failures import Lost, Said
 from tocsin.journal.etcd.presence import presence_key, term_key
 from tocsin.journal.etcd.space import Space
+from tocsin.model.entry import Position
 
 _PAGE_MIN, _PAGE_MAX = 16, 1024
 _PAGE_BYTES = 2 << 20
@@ -78,10 +79,11 @@ class EtcdJournal:
                 f"the journal's birth in etcd is damaged: {wrong}", hint="was it edited by hand?"
             ) from None
 
-    async def append(self, id: bytes, raw: bytes, after: int, election: Election | None = None) -> None:
+    async def append(self, id: bytes, raw: bytes, after: Position, election: Election | None = None) -> None:
+        seq = after.seq + 1
         value = bytes([len(id)]) + id + raw
-        conditions = [m.has_value(self._head_key, b"%d" % after)]
-        puts = [m.do_put(self._key(after + 1), value), m.do_put(self._head_key, b"%d" % (after + 1))]
+        conditions = [m.has_value(self._head_key, _head_value(after))]
+        puts = [m.do_put(self._key(seq), value), m.do_put(self._head_key, _head_value(Position(seq, id)))]
         if election is not None:
             puts.append(m.do_put(term_key(self._base), b"%d" % election.term))
             if election.leader:
@@ -91,27 +93,27 @@ class EtcdJournal:
         except Lost as lost:
             raise Unknown(f"the entry's fate is unknown: {lost.message}") from lost
         except Said as said:
-            await self._refused(said, id, len(raw), after)
+            await self._refused(said, id, len(raw), seq)
             return
         if not done.succeeded:
             if election is not None and _head(done.ranges[0]) == after:
                 raise PresenceMoved(f"{election.leader} was heard since")
             raise Conflict(f"the journal is at {_head(done.ranges[0])}, not at {after}")
 
-    async def read(self, after: int) -> AsyncIterator[Record]:
+    async def read(self, after: int, id: bytes | None = None) -> AsyncIterator[Record]:
         """Pages as long as there are any, then a watch. A watch that ends is opened again, behind a page."""
         limit = _PAGE_MIN
         while True:
-            page = await self._page(after, limit)
+            page = await self._page(after, id, limit)
             for record in page.records:
-                after = record.seq
+                after, id = record.seq, record.id
                 yield record
             limit = _next_limit(limit, page.records)
             if page.records:
                 continue
-            async with aclosing(self._tail(after, page.revision)) as tail:
+            async with aclosing(self._tail(after, id, page.revision)) as tail:
                 async for record in tail:
-                    after = record.seq
+                    after, id = record.seq, record.id
                     yield record
 
     async def get(self, seq: int) -> Record | None:
@@ -120,16 +122,16 @@ class EtcdJournal:
 
     async def trim(self, upto: int) -> None:
         """Without a mark: see above. What was trimmed leaves etcd's file with the compaction."""
-        upto = min(upto, _head(await self._client.range(self._head_key)))
+        upto = min(upto, _head(await self._client.range(self._head_key)).seq)
         revision = await self._client.delete(self._key(0), self._key(max(0, upto) + 1))
         await self._space.reclaim(revision)
 
     async def bounds(self) -> Bounds:
         found = await self._client.range(self._key(0), self._behind_head, limit=1)
         if found.kvs and found.kvs[0].key != self._head_key:
-            return Bounds(self._seq(found.kvs[0].key), _head(await self._client.range(self._head_key)))
-        last = _head(found)
-        return Bounds(last + 1, last)
+            return Bounds(self._seq(found.kvs[0].key), *_head(await self._client.range(self._head_key)))
+        end = _head(found)
+        return Bounds(end.seq + 1, *end)
 
     async def close(self) -> None:
         await self._client.close()
@@ -141,7 +143,7 @@ class EtcdJournal:
         birth = Birth(uuid.uuid4().hex, origin.after, origin.incarnation)
         put = [
             m.do_put(self._birth_key, msgspec.json.encode(birth)),
-            m.do_put(self._head_key, b"%d" % origin.after),
+            m.do_put(self._head_key, _head_value(birth.start)),
         ]
         try:
             await self._client.transact([m.is_absent(self._birth_key)], put, [], repeatable=True)
@@ -153,10 +155,10 @@ class EtcdJournal:
 
     # Appending
 
-    async def _refused(self, said: Said, id: bytes, size: int, after: int) -> None:
+    async def _refused(self, said: Said, id: bytes, size: int, seq: int) -> None:
         """etcd answered with an error. Returns if the entry landed nevertheless."""
         if said.is_full:
-            await self._full_or_landed(said, id, after)
+            await self._full_or_landed(said, id, seq)
         elif "too large" in said.reason or "larger than max" in said.reason:
             raise JournalError(
                 f"etcd does not take an entry of {size} bytes", hint="its --max-request-bytes is too small"
@@ -166,35 +168,39 @@ class EtcdJournal:
         else:
             raise Unknown(f"the entry's fate is unknown: {said.message}") from said
 
-    async def _full_or_landed(self, said: Said, id: bytes, after: int) -> None:
+    async def _full_or_landed(self, said: Said, id: bytes, seq: int) -> None:
         """The transaction that crosses the limit is applied, and refused in the same breath."""
         try:
-            found = await self.get(after + 1)
+            found = await self.get(seq)
         except JournalUnavailable as wrong:
             raise Unknown(f"etcd has no room, and then: {wrong.message}") from wrong
         if found is None:
             raise JournalFull("etcd has no room for the entry", hint=_ROOM_HINT) from said
         if found.id != id:
-            raise Conflict(f"another entry holds sequence number {after + 1}")
+            raise Conflict(f"another entry holds sequence number {seq}")
 
     # Reading
 
-    async def _page(self, after: int, limit: int) -> _Page:
+    async def _page(self, after: int, id: bytes | None, limit: int) -> _Page:
         """The records behind ``after`` that are there now, and the head if it is reached.
 
         In one range, for the head's key follows those of the entries. A transaction would do as well, but a full etcd
-        may refuse even one that only reads. Raises Gap if the first record is not the next one.
+        may refuse even one that only reads. Raises Gap if the first record is not the next one, and ChainBroken where
+        there is none and the head is not the entry that the reader knows.
         """
         found = await self._client.range(self._key(after + 1), self._behind_head, limit=limit + 1)
         records = [_record(self._seq(kv.key), kv.value) for kv in found.kvs if kv.key != self._head_key]
         for expected, record in enumerate(records, after + 1):
             if record.seq != expected:
                 raise Gap(f"journal entry {expected} is missing, the next one is {record.seq}")
-        if not records and (head := _head(found)) > after:
-            raise Gap(f"journal entries up to {head} are no longer kept, {after + 1} was asked for")
+        if not records:
+            end = _head(found)
+            if end.seq > after:
+                raise Gap(f"journal entries up to {end.seq} are no longer kept, {after + 1} was asked for")
+            check_end(end, after, id)
         return _Page(records, found.revision)
 
-    async def _tail(self, after: int, revision: int) -> AsyncGenerator[Record, None]:
+    async def _tail(self, after: int, id: bytes | None, revision: int) -> AsyncGenerator[Record, None]:
         """Records as they land. Ends where the watch and the journal disagree: read a page then.
 
         A server that is cut off from the others keeps its watches and tells them nothing. So when nothing came for a
@@ -210,9 +216,10 @@ class EtcdJournal:
                             continue
                         if seq != after + 1:
                             return
-                        after = seq
-                        yield _record(seq, kv.value)
-                    if not batch.puts and (await self._page(after, 1)).records:
+                        record = _record(seq, kv.value)
+                        after, id = seq, record.id
+                        yield record
+                    if not batch.puts and (await self._page(after, id, 1)).records:
                         return
         except (
             JournalUnavailable
@@ -238,10 +245,18 @@ def _record(seq: int, value: bytes) -> Record:
     return Record(seq, value[1:start], value[start:])
 
 
-def _head(found: m.Ranged) -> int:
-    if not found.kvs or not found.kvs[0].value.isdigit():
-        raise Gap("the journal's head is missing", hint="was it deleted by hand? Restore from a backup")
-    return int(found.kvs[0].value)
+def _head(found: m.Ranged) -> Position:
+    digits, _, id = found.kvs[0].value.partition(b" ") if found.kvs else (b"", b"", b"")
+    if not digits.isdigit() or not id:
+        raise Gap(
+            "the journal's head is missing in etcd",
+            hint="was it deleted by hand, or etcd replaced by an empty one? Put its data back, or restore a backup",
+        )
+    return Position(int(digits), id)
+
+
+def _head_value(end: Position) -> bytes:
+    return b"%d %b" % end
 
 
 def _next_limit(limit: int, records: list[Record]) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tocsin.errors import Gap, UnknownChange
 from tocsin.model import change as c
-from tocsin.model.entry import Entry
+from tocsin.model.entry import Entry, Position, chain_broken
 from tocsin.state.apply import backfill, history, imports, launches, occurrences, office, schedules, tokens
 from tocsin.state.apply.context import Context
 from tocsin.state.digest import running_digest
@@ -62,6 +62,8 @@ def apply(store: Store, seq: int, entry: Entry, raw: bytes) -> list[object]:
     """
     if seq != store.meta.seq + 1:
         raise Gap(f"entry {seq} does not follow {store.meta.seq}, which is the last one applied")
+    if entry.prev != store.meta.last_id:
+        raise chain_broken(store.meta.position, Position(seq - 1, entry.prev))
     meta = _copy(store.meta)
     results: list[object] = []
 
@@ -70,7 +72,7 @@ def apply(store: Store, seq: int, entry: Entry, raw: bytes) -> list[object]:
         if entry.term >= meta.term:
             for change in entry.changes:
                 results.append(_handler(change)(context, change))
-        meta.seq = seq
+        meta.seq, meta.last_id = seq, entry.id
         meta.time_ms = max(meta.time_ms, entry.time_ms)
         meta.digest = running_digest(meta.digest, raw)
         save_meta(db, meta)

@@ -321,12 +321,12 @@ def backfills_and_what_is_queued_wait_for_room_too(make: Make) -> None:
 
 def _counted(desk: LimitedDesk) -> list[int]:
     """How many rows each look reads."""
-    source, seen = desk.outlook._due._source, []
+    source, seen = desk.outlook._due_lines._source, []
 
     def page(*given: Any) -> Any:
         found = source.page(*given)
-        seen.append(len(found))
+        seen.append(len(found.rows))
         return found
 
-    desk.outlook._due._source = source._replace(page=page)
+    desk.outlook._due_lines._source = source._replace(page=page)
     return seen

@@ -253,6 +253,9 @@ class Metrics:
             registry=self.registry,
         )
         self.calls = self._gauge("tocsin_calls_outstanding", "Calls that no target has answered yet")
+        self.payload_bytes = self._gauge(
+            "tocsin_payload_bytes_outstanding", "Bytes of schedules whose calls no target has answered yet"
+        )
         self.stalled = self._gauge(
             "tocsin_stalled_launches", "Launches open for far longer than they should be"
         )

@@ -18,6 +18,7 @@ from tocsin.state.queries import OrderRow
 from tocsin.targets.contract import Order
 
 _NO_PAYLOAD = msgspec.Raw(b"\xc0")
+SMALL_BYTES = 2_048
 
 
 class _LaunchSpec(msgspec.Struct, frozen=True, gc=False):
@@ -40,6 +41,13 @@ class Flight(msgspec.Struct, gc=False):
     order: Order
     spec: _LaunchSpec
     cancel: str | None = None
+    size: int = 1
+    """Bytes of the schedule that it was made of."""
+
+    def drop_payload(self) -> None:
+        """Its target has it: what may run for hours need not keep it."""
+        if self.size > SMALL_BYTES:
+            self.order = msgspec.structs.replace(self.order, payload=b"null")
 
     @property
     def kind(self) -> str:
@@ -114,7 +122,9 @@ def _flight(
         timeout_s=None if spec.timeout is None else float(parse_duration(spec.timeout, field="timeout")),
         is_repeat=was_doubted and spec.on_doubt == "skip",
     )
-    return Flight(lid, order, spec, cancel)
+    if len(raw) > SMALL_BYTES:  # what is not read here is a part of it, and would keep all of it
+        spec = msgspec.structs.replace(spec, payload=_NO_PAYLOAD)
+    return Flight(lid, order, spec, cancel, len(raw))
 
 
 def _as_json(payload: msgspec.Raw) -> bytes:

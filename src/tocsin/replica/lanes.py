@@ -19,6 +19,8 @@ CALLS_OUTSTANDING_MAX = 2_000
 BATCHED_OUTSTANDING_MAX = 20_000
 """Nothing new that is due is started while so many calls of its kind wait for an answer: a herd must not fill the
 memory."""
+PAYLOAD_BYTES_OUTSTANDING_MAX = 64 << 20
+"""The same in bytes of schedules, for all kinds together. A lane alone has a quarter of it."""
 WAITING_MIN = 32
 """Launches of one lane that are started beyond those that have a slot; more where the receiver answers faster. What has
 not been called when the process is killed is doubt for a target that cannot look up, so the rest stays due."""
@@ -93,16 +95,21 @@ class Room:
         shares: Mapping[str, Shares],
         in_batches: frozenset[str],
         most: Callable[[str, str], int] = lambda kind, lane: CALLS_OUTSTANDING_MAX,
+        payloads: Shares | None = None,
     ) -> None:
-        """``most``: how many launches of this kind and lane may be under way, beside what its kind has room for."""
+        """``most``: how many launches of this kind and lane may be under way, beside what its kind has room for.
+        ``payloads``: how many bytes."""
         self._shares = shares
         self._most = most
         self._most_of: dict[str, int] = {}
         self._in_batches = in_batches
+        self._payloads = payloads or Shares(PAYLOAD_BYTES_OUTSTANDING_MAX)
         # A herd in batches must not be slowed down by counting.
         one_by_one = shares.keys() - in_batches
         self._words = tuple(kind.encode() for kind in sorted(one_by_one))
-        self._batches_full = any(not shares[kind].has_room(kind) for kind in in_batches)
+        self._batches_full = any(
+            not shares[kind].has_room(kind) or not self._payloads.has_room(kind) for kind in in_batches
+        )
 
     def takes_all(self, specs: Iterable[bytes]) -> bool:
         """Is there room for all of these for sure? Found by one look at a whole herd: there is where none of them so
@@ -122,6 +129,7 @@ class Room:
         if not self._has_room(where.kind, shares, lane):
             return False
         shares.take(lane)
+        self._payloads.take(lane, len(spec))
         return True
 
     def has_in_lane(self, lane: str) -> bool:
@@ -137,7 +145,7 @@ class Room:
                 most = self._most_of[lane] = self._most(kind, lane)
             if shares.held.get(lane, 0) >= most:
                 return False
-        return shares.has_room(lane)
+        return shares.has_room(lane) and self._payloads.has_room(lane)
 
     def count_in_lane(self, lane: str) -> None:
         """One more is taken."""

@@ -17,6 +17,7 @@ from tocsin.replica.flight import Flight
 from tocsin.replica.lanes import (
     BATCHED_OUTSTANDING_MAX,
     CALLS_OUTSTANDING_MAX,
+    PAYLOAD_BYTES_OUTSTANDING_MAX,
     SHARED,
     WAITING_MIN,
     Answers,
@@ -81,6 +82,8 @@ class Launcher:
             for kind in targets
         }
         """Flights by lane that no target has answered yet, those that wait for a slot among them."""
+        self._payloads = Shares(PAYLOAD_BYTES_OUTSTANDING_MAX)
+        """The same in bytes."""
         self._batches: dict[int, Sequence[Flight]] = {}
         """Batches that are under way."""
         self._batch_number = 0
@@ -106,10 +109,15 @@ class Launcher:
         """Flights handed over one by one that no target has answered yet."""
         return sum(shares.total for k, shares in self._outstanding.items() if k not in self._in_batches)
 
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the schedules whose flights no target has answered yet."""
+        return self._payloads.total
+
     def room(self) -> Room:
         """How much more may be started, as of now."""
         outstanding = {kind: shares.copy() for kind, shares in self._outstanding.items()}
-        return Room(outstanding, self._in_batches, self._most_of)
+        return Room(outstanding, self._in_batches, self._most_of, self._payloads.copy())
 
     def _most_of(self, kind: str, lane: str) -> int:
         """As many as have a slot, and a few that follow them: as many as were answered lately, so that no slot is free
@@ -122,6 +130,7 @@ class Launcher:
         for kind, some in _by_kind(flights).items():
             if kind in self._in_batches:
                 self._outstanding[kind].take(kind, len(some))
+                self._payloads.take(kind, sum([flight.size for flight in some]))
                 self._spawn(self._launch_batch(kind, some, doubtful), _CALL)
             else:
                 for flight in some:
@@ -131,6 +140,7 @@ class Launcher:
         kind = flight.kind
         lane = lane_of_target(kind, flight.order.target)
         self._outstanding[kind].take(lane)
+        self._payloads.take(lane, flight.size)
         self._flying[flight.lid] = flight
         self._spawn(self._launch(flight, lane, doubtful), _CALL)
 
@@ -272,6 +282,7 @@ class Launcher:
             outcome = _broken(flight.kind, broken)
         finally:
             self._outstanding[flight.kind].give_back(lane)
+            self._payloads.give_back(lane, flight.size)
             self._answers.note(lane, self._clock.elapsed_s())
         if outcome is None:
             self._withdraw([flight])
@@ -337,6 +348,7 @@ class Launcher:
     async def _follow(self, flight: Flight) -> None:
         """It runs: say so, and wait for its end."""
         target = self._targets[flight.kind]
+        flight.drop_payload()
         self._reports.accepted[flight.lid] = flight
         self._wake()
         try:
@@ -369,6 +381,7 @@ class Launcher:
             outcomes = [_broken(kind, broken)] * len(flights)
         finally:
             self._outstanding[kind].give_back(kind, len(flights))
+            self._payloads.give_back(kind, sum([flight.size for flight in flights]))
         self._batches.pop(number, None)  # not where the process lets go of it: then nobody knows its end
         if outcomes.count(SUCCEEDED) == len(flights):
             self._reports.ended += zip(flights, outcomes, strict=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from tocsin.decide.due import Decision, DueRow
 from tocsin.decide.timeline import plan
@@ -17,15 +16,8 @@ from tocsin.observe.metrics import Metrics
 from tocsin.replica.lanes import Room
 from tocsin.replica.limits import Key, Keys, LimitedRoom, Limits, Waits
 from tocsin.replica.lineup import Lineup, Source
-from tocsin.replica.outlook import Outlook
+from tocsin.replica.outlook import Outlook, Retry
 from tocsin.state import queries
-
-
-class _Retry(NamedTuple):
-    at_ms: int
-    lid: int
-    attempt: int
-    spec: bytes
 
 
 class LimitedOutlook(Outlook):
@@ -35,25 +27,25 @@ class LimitedOutlook(Outlook):
         super().__init__()
         self._limits = limits
         names = [limit.name for limit in limits.limits]
-        self._due = Lineup(_DUE, lambda limit, number: on_wait(names[limit], number))
-        self._retries = Lineup(_RETRIES, lambda limit, number: on_wait(names[limit], number))
+        self._due_lines = Lineup(_DUE, lambda limit, number: on_wait(names[limit], number))
+        self._retry_lines = Lineup(_RETRIES, lambda limit, number: on_wait(names[limit], number))
 
     def forget(self) -> None:
-        self._due.forget()
-        self._retries.forget()
+        self._due_lines.forget()
+        self._retry_lines.forget()
 
     def retries(self, db: sqlite3.Connection, now_ms: int, limit: int, room: Room) -> list[RetryRow]:
         assert isinstance(room, LimitedRoom)
-        return [RetryRow(row.lid, row.attempt) for row in self._retries.rows(db, now_ms, limit, room)]
+        return [RetryRow(row.lid, row.attempt) for row in self._retry_lines.rows(db, now_ms, limit, room)]
 
     def rows(self, db: sqlite3.Connection, now_ms: int, limit: int, room: Room) -> list[DueRow]:
         assert isinstance(room, LimitedRoom)
-        found = self._due.rows(db, now_ms, limit, room)
-        self._limits.waits = _together(self._due.waits(room), self._retries.waits(room))
+        found = self._due_lines.rows(db, now_ms, limit, room)
+        self._limits.waits = _together(self._due_lines.waits(room), self._retry_lines.waits(room))
         return found
 
     def waited_for(self, sid: int) -> str:
-        number = self._due.expired_for.get(sid)
+        number = self._due_lines.expired_for.get(sid)
         return "" if number is None else self._limits.limits[number].text
 
     def decided(self, decision: Decision, now_ms: int) -> None:
@@ -64,11 +56,13 @@ class LimitedOutlook(Outlook):
             for sid, instant_s, delay_ms in zip(column.sids, column.next_instants_s, delays, strict=True):
                 if instant_s is not None and instant_s * 1000 + delay_ms <= now_ms:
                     back.append(sid)
-        self._due.came_back(back)
+        self._due_lines.came_back(back)
 
     def next_wake_ms(self, db: sqlite3.Connection) -> int | None:
-        due_ms = queries.next_wake_ms(db, self._due.seen_ms, self._retries.seen_ms)
-        moments = [ms for ms in (due_ms, self._due.next_ms(), self._retries.next_ms()) if ms is not None]
+        due_ms = queries.next_wake_ms(db, self._due_lines.seen_ms, self._retry_lines.seen_ms)
+        moments = [
+            ms for ms in (due_ms, self._due_lines.next_ms(), self._retry_lines.next_ms()) if ms is not None
+        ]
         return min(moments, default=None)
 
 
@@ -104,7 +98,7 @@ def _overlapping(db: sqlite3.Connection, rows: Sequence[DueRow]) -> frozenset[in
     )
 
 
-def _never(row: _Retry) -> None:
+def _never(row: Retry) -> None:
     return None
 
 
@@ -117,23 +111,17 @@ def _together(one: Waits, other: Waits) -> Waits:
 
 
 _DUE: Source[DueRow] = Source(
-    page=lambda db, now_ms, limit, after: [
-        DueRow(*row)  # type: ignore[arg-type]  # why: SQL is untyped
-        for row in queries.due(db, now_ms, limit, after)
-    ],
-    fetch=lambda db, sids: [
-        DueRow(*row)  # type: ignore[arg-type]  # why: SQL is untyped
-        for row in (queries.due_of(db, sids) if sids else ())
-    ],
+    row=DueRow._make,
+    page=queries.due,
+    fetch=queries.due_of,
     expires_ms=_expires_ms,
     starts_not=_overlapping,
     minds_lanes=True,
 )
-_RETRIES: Source[_Retry] = Source(
-    page=lambda db, now_ms, limit, after: [
-        _Retry(*row) for row in queries.retries_with_spec(db, now_ms, limit, after)
-    ],
-    fetch=lambda db, lids: [_Retry(*row) for row in (queries.retries_of(db, lids) if lids else ())],
+_RETRIES: Source[Retry] = Source(
+    row=Retry._make,
+    page=queries.retries_due,
+    fetch=queries.retries_of,
     expires_ms=_never,
     starts_not=lambda db, rows: frozenset(),
     minds_lanes=False,

@@ -15,10 +15,11 @@ import math
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from tocsin.replica.limits import Key, Keys, LimitedRoom, Line, Waits
 from tocsin.replica.lines import Lines, Place
+from tocsin.state import queries
 
 SCANNED_MAX = 10_000
 """So many rows are looked at before others have their turn."""
@@ -36,10 +37,11 @@ RowT = TypeVar("RowT", bound=Sequence[object])
 class Source(NamedTuple, Generic[RowT]):
     """Where rows come from. Their first two columns are their place, their last is the schedule."""
 
-    page: Callable[[sqlite3.Connection, int, int, Place], list[RowT]]
-    """Those that are due by a moment, so many at most, behind a place."""
-    fetch: Callable[[sqlite3.Connection, Sequence[int]], list[RowT]]
-    """By number."""
+    row: Callable[[Sequence[Any]], RowT]
+    page: Callable[[sqlite3.Connection, int, int, Place, int], queries.Page]
+    """Those that are due by a moment, so many at most, behind a place, in so many bytes."""
+    fetch: Callable[[sqlite3.Connection, Sequence[int], int], queries.Page]
+    """By number, in that order, in so many bytes."""
     expires_ms: Callable[[RowT], int | None]
     """From when on it is not to be started any more; None: there is no such moment."""
     starts_not: Callable[[sqlite3.Connection, Sequence[RowT]], frozenset[int]]
@@ -70,6 +72,8 @@ class Lineup(Generic[RowT]):
         self._looked_ms = 0
         self._is_through = True
         self._room_ms: int | None = None
+        self._bytes_left = queries.LOOK_BYTES
+        """This look may read so much more."""
         self._given: dict[int, RowT] = {}
         self._new: Counter[Line] = Counter()
         """Who stands in line since this look."""
@@ -85,6 +89,7 @@ class Lineup(Generic[RowT]):
         if now_ms < self._looked_ms:
             self.forget()  # the clock was put back: what was due is not any more
         self._looked_ms = now_ms
+        self._bytes_left = queries.LOOK_BYTES
         self._given, self.expired_for = {}, {}
         self._lanes_wait = any(not keys for (_, keys), _ in self._lines.items())
         self._give_away_late(db, now_ms, limit // 2, room)
@@ -92,8 +97,9 @@ class Lineup(Generic[RowT]):
         if self._is_through:
             self._meet_late(db, now_ms, limit, room)
             self._is_through = self._look_on(db, now_ms, limit, room)
-        self._look_for_more(db, now_ms, room)
-        if len(self._given) < limit // 2:
+        if self._bytes_left > 0:
+            self._look_for_more(db, now_ms, room)
+        if len(self._given) < limit // 2 and self._bytes_left > 0:
             self._go_round(db, now_ms, room)
         self._lines.tidy()
         self._tell_of_new(room)
@@ -135,7 +141,7 @@ class Lineup(Generic[RowT]):
 
     def _give_away_late(self, db: sqlite3.Connection, now_ms: int, limit: int, room: LimitedRoom) -> None:
         """Whose time is over waits no longer: whoever decides will say so."""
-        for row in self._source.fetch(db, self._lines.expired(now_ms, limit)):
+        for row in self._fetch(db, self._lines.expired(now_ms, limit)):
             if self._lines.stands(_place(row)):
                 self._meet(row, now_ms, room)
 
@@ -160,7 +166,7 @@ class Lineup(Generic[RowT]):
                 heapq.heapreplace(heads, (line.places[0], key))
             else:
                 heapq.heappop(heads)
-        for row in self._source.fetch(db, list(chosen)):
+        for row in self._fetch(db, list(chosen)):
             self._give(row, chosen[_place(row)[1]], now_ms, room)
         return not heads
 
@@ -177,7 +183,7 @@ class Lineup(Generic[RowT]):
     def _meet_late(self, db: sqlite3.Connection, now_ms: int, limit: int, room: LimitedRoom) -> None:
         number = max(PAGE_MIN, limit - len(self._given))
         again, self._again = self._again[:number], self._again[number:]
-        rows = [row for row in self._source.fetch(db, again) if _place(row)[0] <= now_ms]
+        rows = [row for row in self._fetch(db, again) if _place(row)[0] <= now_ms]
         self._decide_at_once(db, rows)
         for row in rows:
             if _place(row)[1] not in self._given:
@@ -188,15 +194,14 @@ class Lineup(Generic[RowT]):
         if not self._lines:
             self._tail = (0, 0)
         scanned = 0
-        while len(self._given) < limit and scanned < SCANNED_MAX:
-            page = max(PAGE_MIN, limit - len(self._given))
-            rows = self._source.page(db, now_ms, page, self._tail)
+        while len(self._given) < limit and scanned < SCANNED_MAX and self._bytes_left > 0:
+            rows, is_last = self._page(db, now_ms, max(PAGE_MIN, limit - len(self._given)), self._tail)
             self._decide_at_once(db, rows)
             for row in rows:
                 if row[1] not in self._given and not self._lines.is_known(row[1]):  # type: ignore[arg-type]  # why: SQL
                     self._meet(row, now_ms, room)
             scanned += len(rows)
-            if len(rows) < page:
+            if is_last:
                 self._tail = (now_ms, FAR)
                 return True
             self._tail = _place(rows[-1])
@@ -212,14 +217,14 @@ class Lineup(Generic[RowT]):
             for line in short:
                 line.is_refilled = True
             self._refill = min(line.upto for line in short)
-        rows = self._source.page(db, min(now_ms, self._tail[0]), SLICE, self._refill)
+        rows, is_last = self._page(db, min(now_ms, self._tail[0]), SLICE, self._refill)
         for row in rows:
             place, key = _place(row), self._line_of(row, room)
             found = lines.get(key)
             is_new = place <= self._tail and place[1] not in self._given and not lines.is_known(place[1])
             if is_new and found is not None and found.is_refilled and place > found.upto:
                 lines.remember(key, place, self._source.expires_ms(row))
-        is_over = len(rows) < SLICE or _place(rows[-1]) >= self._tail
+        is_over = is_last or _place(rows[-1]) >= self._tail
         refilled = [line for _, line in lines.items() if line.is_refilled]
         for line in refilled if is_over else ():
             line.filled_up()
@@ -230,7 +235,7 @@ class Lineup(Generic[RowT]):
         if not self._lines or now_ms < self._slice_ms + self._pause_ms():
             return
         self._slice_ms = now_ms
-        rows = self._source.page(db, min(now_ms, self._tail[0]), SLICE, self._swept)
+        rows, is_last = self._page(db, min(now_ms, self._tail[0]), SLICE, self._swept)
         for row in rows:
             place = _place(row)
             if place > self._tail or place[1] in self._given:
@@ -240,12 +245,31 @@ class Lineup(Generic[RowT]):
                     continue
                 self._lines.strike(place[1])  # its schedule was changed
             self._meet(row, now_ms, room, in_round=True)
-        if len(rows) == SLICE:
+        if not is_last:
             self._swept = _place(rows[-1])
             return
         self._swept = (0, 0)
         for _, line in self._lines.items():
             line.beyond, line.met = line.met, 0
+
+    def _page(self, db: sqlite3.Connection, now_ms: int, limit: int, after: Place) -> tuple[list[RowT], bool]:
+        """Rows behind a place, and whether there are no more."""
+        page = self._source.page(db, now_ms, limit, after, self._bytes_left)
+        self._bytes_left -= page.size
+        return list(map(self._source.row, page.rows)), page.is_last
+
+    def _fetch(self, db: sqlite3.Connection, numbers: Sequence[int]) -> list[RowT]:
+        """Rows by number. Those for which there are no bytes left are looked at in the next turn."""
+        if not numbers:
+            return []
+        if self._bytes_left <= 0:
+            self._again += numbers
+            return []
+        page = self._source.fetch(db, numbers, self._bytes_left)
+        self._bytes_left -= page.size
+        if not page.is_last:
+            self._again += numbers[numbers.index(page.rows[-1][1]) + 1 :]
+        return list(map(self._source.row, page.rows))
 
     def _decide_at_once(self, db: sqlite3.Connection, rows: Sequence[RowT]) -> None:
         """Who will not be started needs no room."""

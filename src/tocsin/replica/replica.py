@@ -391,6 +391,11 @@ class Replica:
         launcher = self.parts.launcher
         return 0 if launcher is None else launcher.calls
 
+    @property
+    def open_payload_bytes(self) -> int:
+        launcher = self.parts.launcher
+        return 0 if launcher is None else launcher.payload_bytes
+
     async def _on_state(self, work: Callable[..., _T], *args: Any) -> _T:
         """On the one thread that may write the state."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, lambda: work(*args))

@@ -105,7 +105,7 @@ class Silence:
         if is_heard and not self._around.problem():
             # What is due is due by the clock of whoever leads, who is heard several times a second.
             by_ms = now_ms if room is not None else meta.time_ms
-            rows = await self._reading.read(queries.due, by_ms - OVERDUE_MS, LOOKED_AT)
+            rows = (await self._reading.read(queries.due, by_ms - OVERDUE_MS, LOOKED_AT)).rows
             candidate = self._with_room(rows, room) if room is not None else await self._of_another(rows)
         # Others see only that nothing was decided at all: what is overdue may wait for its own receiver.
         decided = () if room is not None else (meta.next_lid, meta.term)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tocsin.model.launch import CLOSED_FROM, OUTCOME_UNKNOWN, RESOLVED, LaunchState
 
@@ -23,25 +23,58 @@ SCHEDULES_LOOKED_AT = 20_000
 """How many schedules one look for surplus history takes in: the next look goes on from there."""
 
 
+LOOK_BYTES = 4 << 20
+"""One look reads no more than this, and one row: a payload may have 64 KB, and thousands may be due at once."""
+
+
+class Page(NamedTuple):
+    """Rows whose last column is the schedule, as many as were asked for in rows and in bytes."""
+
+    rows: list[tuple[Any, ...]]
+    is_last: bool
+    """There are no more behind these."""
+    size: int
+    """Bytes of schedules."""
+
+
+def _page(cursor: sqlite3.Cursor, limit: int, bytes_max: int) -> Page:
+    """Read row by row: those behind the last one are never fetched."""
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    for row in cursor:
+        rows.append(row)
+        size += len(row[-1])
+        if size >= bytes_max:
+            cursor.close()
+            return Page(rows, False, size)
+    return Page(rows, len(rows) < limit, size)
+
+
 def due(
-    db: sqlite3.Connection, now_ms: int, limit: int, after: tuple[int, int] = (0, 0)
-) -> list[tuple[object, ...]]:
+    db: sqlite3.Connection,
+    now_ms: int,
+    limit: int,
+    after: tuple[int, int] = (0, 0),
+    bytes_max: int = LOOK_BYTES,
+) -> Page:
     """Due rows behind ``after`` (moment and number), the earliest first, in the columns of ``decide.due.DueRow``."""
-    return db.execute(
+    found = db.execute(
         "SELECT d.at_ms, d.sid, d.instant_s, s.id, s.version, s.resolved, s.zone, s.rule, s.spec "
         "FROM due d JOIN schedule s ON s.sid = d.sid WHERE d.at_ms <= ? AND (d.at_ms, d.sid) > (?, ?) "
         "ORDER BY d.at_ms, d.sid LIMIT ?",
         (now_ms, *after, limit),
-    ).fetchall()
+    )
+    return _page(found, limit, bytes_max)
 
 
-def due_of(db: sqlite3.Connection, sids: Sequence[int]) -> list[tuple[object, ...]]:
-    """The due rows of these schedules, in the same columns."""
-    return db.execute(
+def due_of(db: sqlite3.Connection, sids: Sequence[int], bytes_max: int = LOOK_BYTES) -> Page:
+    """The due rows of these schedules, in the same columns and in the order of the schedules."""
+    found = db.execute(
         "SELECT d.at_ms, d.sid, d.instant_s, s.id, s.version, s.resolved, s.zone, s.rule, s.spec FROM json_each(?) j "
         "CROSS JOIN due d INDEXED BY due_by_schedule ON d.sid = j.value JOIN schedule s ON s.sid = d.sid",
         (json.dumps(sids),),
-    ).fetchall()
+    )
+    return _page(found, len(sids) + 1, bytes_max)
 
 
 def next_wake_ms(db: sqlite3.Connection, seen_ms: int = 0, seen_retry_ms: int = -1) -> int | None:
@@ -71,15 +104,23 @@ def queued_ready(db: sqlite3.Connection, limit: int) -> list[tuple[object, ...]]
     asked for after the fact comes last."""
     # One row a schedule first, and only then a look at what else it has open: a thousand may wait behind each other.
     # SQLite takes the other columns of a group from the row of its minimum.
-    return db.execute(
-        "SELECT q.lid, q.instant_s, q.attempt, q.asked_ms, s.id, s.resolved, s.zone, s.rule FROM ("
+    found = db.execute(
+        "SELECT length(s.spec), q.lid, q.instant_s, q.attempt, q.asked_ms, s.id, s.resolved, s.zone, s.rule FROM ("
         f"SELECT sid, lid, instant_s, attempt, asked_ms, min(instant_s + (asked_ms IS NOT NULL) * {1 << 40}) "
         f"FROM launch INDEXED BY launch_queued WHERE state = {LaunchState.QUEUED:d} GROUP BY sid) q "
         "JOIN schedule s ON s.sid = q.sid WHERE NOT EXISTS (SELECT 1 FROM launch o INDEXED BY launch_open "
         f"WHERE o.sid = q.sid AND o.{_OPEN} AND o.state < {LaunchState.QUEUED:d}) "
         "AND (q.asked_ms IS NULL OR s.enabled) LIMIT ?",
         (limit,),
-    ).fetchall()
+    )
+    rows: list[tuple[object, ...]] = []
+    size = 0
+    for bytes_of_schedule, *row in found:
+        rows.append(tuple(row))
+        size += bytes_of_schedule
+        if size >= LOOK_BYTES:  # all that start are read at once, with their payloads
+            break
+    return rows
 
 
 def queued_orphans(db: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
@@ -100,15 +141,6 @@ def backfills_waiting(db: sqlite3.Connection) -> int:
     return int(found)
 
 
-def retries_due(db: sqlite3.Connection, now_ms: int, limit: int) -> list[tuple[int, int]]:
-    """Launches whose next attempt is due (``decide.waiting.RetryRow``)."""
-    return db.execute(
-        "SELECT lid, attempt FROM launch WHERE retry_at_ms IS NOT NULL AND retry_at_ms <= ? "
-        "ORDER BY retry_at_ms LIMIT ?",
-        (now_ms, limit),
-    ).fetchall()
-
-
 _RETRY = (
     "SELECT l.retry_at_ms, l.lid, l.attempt, coalesce(s.spec, r.spec) FROM {} "
     "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
@@ -117,22 +149,28 @@ _RETRY = (
 )
 
 
-def retries_with_spec(
-    db: sqlite3.Connection, now_ms: int, limit: int, after: tuple[int, int]
-) -> list[tuple[int, int, int, bytes]]:
-    """The same behind ``after`` (moment and number), each with when it fell due and its schedule."""
-    return db.execute(
+def retries_due(
+    db: sqlite3.Connection,
+    now_ms: int,
+    limit: int,
+    after: tuple[int, int] = (0, 0),
+    bytes_max: int = LOOK_BYTES,
+) -> Page:
+    """Launches whose next attempt is due (moment, number, attempt, schedule) behind ``after`` (moment and number)."""
+    found = db.execute(
         _RETRY.format("launch l INDEXED BY launch_retry")
         + "AND l.retry_at_ms <= ? AND (l.retry_at_ms, l.lid) > (?, ?) ORDER BY l.retry_at_ms, l.lid LIMIT ?",
         (now_ms, *after, limit),
-    ).fetchall()
+    )
+    return _page(found, limit, bytes_max)
 
 
-def retries_of(db: sqlite3.Connection, lids: Sequence[int]) -> list[tuple[int, int, int, bytes]]:
-    """The same of these launches, as far as they wait for an attempt."""
-    return db.execute(
+def retries_of(db: sqlite3.Connection, lids: Sequence[int], bytes_max: int = LOOK_BYTES) -> Page:
+    """The same of these launches, as far as they wait for an attempt, in the order of the launches."""
+    found = db.execute(
         _RETRY.format("json_each(?) j CROSS JOIN launch l ON l.lid = j.value"), (json.dumps(lids),)
-    ).fetchall()
+    )
+    return _page(found, len(lids) + 1, bytes_max)
 
 
 def to_be_cancelled(db: sqlite3.Connection) -> list[tuple[int, str]]:

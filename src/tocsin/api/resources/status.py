@@ -117,6 +117,7 @@ def _measure(service: Service, found: health.Health) -> None:
     for state, number in counts.open_by_state.items():
         known.open.labels(state).set(number)
     known.calls.set(replica.open_calls)
+    known.payload_bytes.set(replica.open_payload_bytes)
     known.stalled.set(counts.stalled)
     silent = replica.parts.silence.due
     known.audit.silent_seconds.set(0 if silent is None else max(0, found.now_ms - silent.at_ms) / 1000)

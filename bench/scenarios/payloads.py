@@ -21,8 +21,8 @@ from bench.table import CLUSTER, OURS
 DRAIN = "launches with 50 KB payloads"
 UNIT = "launches/s"
 PAYLOAD_BYTES = 50_000
-IMPORT_PER_S = 150.0
-"""Slower than any import of such schedules should be: they are all to be there when they fall due."""
+PROBE = 250
+"""So many are imported first, to learn how long all of them will take."""
 PATIENCE_S = 600.0
 
 
@@ -62,10 +62,11 @@ def _measured(
 ) -> Drained:
     size = context.asked.payloads
     context.report.say(f"{who}: {size:,} schedules of {PAYLOAD_BYTES:,} bytes for one second")
-    due_s = int(time.time() + 10 + size / IMPORT_PER_S)
     target = f'{{"kind":"http","url":"{receiver.url}"}}'
+    probe_s = load.import_over_http(where.url, _line("probe", int(time.time()) + 30 * 86_400, target), PROBE)
+    due_s = int(time.time() + 5 + 2 * probe_s * size / PROBE)
     before = receiver.seen()
-    load.import_over_http(where.url, _line(due_s, target), size)
+    load.import_over_http(where.url, _line("payload", due_s, target), size)
     if time.time() > due_s - 1:
         raise TimeoutError("the schedules could not be put in place before they were due")
     begun, term, absences = succeeded(where.url, "http"), where.term(), where.absences()
@@ -92,12 +93,14 @@ def _ended(where: Running, due_s: int) -> int:
     return recorded(where.state, due_s).number
 
 
-def _line(due_s: int, target: str) -> load.Line:
+def _line(prefix: str, due_s: int, target: str) -> load.Line:
     """Payloads that cannot be compressed."""
 
     def line(number: int) -> str:
         chance = random.Random(number)
         payload = base64.b64encode(chance.randbytes(PAYLOAD_BYTES * 3 // 4)).decode()
-        return f'{{"id":"payload/{number:06d}","cron":"@at {due_s}","target":{target},"payload":"{payload}"}}'
+        return (
+            f'{{"id":"{prefix}/{number:06d}","cron":"@at {due_s}","target":{target},"payload":"{payload}"}}'
+        )
 
     return line

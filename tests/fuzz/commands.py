@@ -114,7 +114,7 @@ class World:
 
     def _open_again(self) -> None:
         """What a new leader finds open after a restore is concluded as unknown."""
-        for row in queries.handed_over(self.desk.db):
+        for row in queries.orders(self.desk.db, queries.handed_over(self.desk.db)):
             flight = flight_of_row(row, 1)
             self.called.add((flight.order.name, flight.order.attempt))
             self.flights[flight.lid] = flight

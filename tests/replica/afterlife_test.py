@@ -19,6 +19,7 @@ from tocsin.model.cluster import Asked
 from tocsin.replica.afterlife import Afterlife
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, Flight, flight_of_row
+from tocsin.replica.lanes import ROOM_FOR_ALL
 from tocsin.replica.launcher import DOUBTS_KEPT, Launcher
 from tocsin.replica.office import SoleOffice
 from tocsin.replica.peers import Fate
@@ -235,7 +236,7 @@ def a_cancel_reaches_what_is_about_to_be_called_again() -> None:
         asking = asyncio.create_task(elsewhere.run())
         await told.wait()
         elsewhere.cancelled(flight.lid, "not wanted")
-        again = elsewhere.take_again()
+        again = elsewhere.take_again(ROOM_FOR_ALL)
         assert again == [Again(flight, doubtful=False)]
         scene.launcher.hand_over([flight])
         await scene.settle()

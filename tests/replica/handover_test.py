@@ -271,7 +271,7 @@ def a_new_leader_is_heard_while_it_concludes_what_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks into each launch of its own former life; the others must not take office meanwhile."""
-    monkeypatch.setattr("tocsin.replica.leader.CONCLUDED_AT_ONCE", 5)
+    monkeypatch.setattr("tocsin.state.queries.LOOK_LAUNCHES", 5)
 
     async def work(town: Town) -> None:
         first = await town.leader()

@@ -7,6 +7,7 @@ a while is taken for dead, and the launch is in doubt; should the answer come af
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -16,8 +17,10 @@ from tocsin.clock import Clock
 from tocsin.errors import TocsinError
 from tocsin.model.cluster import Asked
 from tocsin.replica.flight import Again, Flight
+from tocsin.replica.lanes import Room, lane_of_target
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.peers import Fate
+from tocsin.state.queries import LOOK_BYTES
 from tocsin.targets.contract import Outcome, Verdict
 
 log = structlog.get_logger()
@@ -63,13 +66,16 @@ class Elsewhere:
         self._clock = clock
         self._wake = wake
         self._cases: dict[int, _Case] = {}
-        self._again: list[Again] = []
+        self._again: dict[str, deque[Again]] = {}
+        """By lane: what has no room yet must not keep others waiting."""
         self._resolved: list[Told] = []
+        self._is_short_of_room = False
         self._news = asyncio.Event()
         self._ask_later_s = 0.0
 
     def add(self, flight: Flight, host: str, term: int, *, is_doubted: bool = False) -> None:
         """``term``: the one in which the call was to be made, by ``host``."""
+        flight.drop_payload()
         self._cases[flight.lid] = _Case(flight, host, term, self._clock.elapsed_s(), is_doubted)
         self._news.set()
 
@@ -82,17 +88,48 @@ class Elsewhere:
         """It is to be stopped: it then ends as cancelled, and is not called again."""
         if (case := self._cases.get(lid)) is not None:
             case.flight.cancel = reason
-        for flight, _ in self._again:
-            if flight.lid == lid:
-                flight.cancel = reason
+        for waiting in self._again.values():
+            for flight, _ in waiting:
+                if flight.lid == lid:
+                    flight.cancel = reason
 
     def forget(self, lid: int) -> None:
         """A person has ended the doubt: what others tell of it comes too late."""
         self._cases.pop(lid, None)
 
-    def take_again(self) -> list[Again]:
-        found, self._again = self._again[:AGAIN_AT_ONCE], self._again[AGAIN_AT_ONCE:]
+    def add_again(self, again: Again) -> None:
+        """It is to be called, as soon as there is room for it."""
+        again.flight.drop_payload()
+        self._waiting_in_lane_of(again).append(again)
+        self._is_short_of_room = False
+
+    def take_again(self, room: Room) -> list[Again]:
+        """Those for which there is room, in bounded portions of rows and of bytes."""
+        found: list[Again] = []
+        size = 0
+        is_full = False
+        for lane in list(self._again):
+            waiting = self._again[lane]
+            while waiting and room.has_in_lane(lane) and not is_full:
+                again = waiting.popleft()
+                room.count_in_lane(lane, again.flight.size)
+                found.append(again)
+                size += again.flight.size
+                is_full = len(found) >= AGAIN_AT_ONCE or size >= LOOK_BYTES
+            if not waiting:
+                del self._again[lane]
+        self._is_short_of_room = bool(self._again) and not is_full
         return found
+
+    def take_uncalled(self) -> list[Flight]:
+        """What has waited for room in vain, and was certainly never called."""
+        found = [flight for waiting in self._again.values() for flight, doubtful in waiting if not doubtful]
+        self._again.clear()
+        return found
+
+    def _waiting_in_lane_of(self, again: Again) -> deque[Again]:
+        flight = again.flight
+        return self._again.setdefault(lane_of_target(flight.kind, flight.order.target), deque())
 
     def take_resolved(self) -> list[Told]:
         """Launches in doubt whose outcome is known now."""
@@ -101,12 +138,14 @@ class Elsewhere:
 
     @property
     def pending(self) -> bool:
-        """Is there more to take?"""
-        return bool(self._again or self._resolved)
+        """Is there more to take? For what is short of room, whoever makes room wakes the loop."""
+        return bool((self._again and not self._is_short_of_room) or self._resolved)
 
     def give_back(self, again: Sequence[Again], resolved: Sequence[Told]) -> None:
         """They could not be written down."""
-        self._again[:0] = again
+        for each in reversed(again):
+            self._waiting_in_lane_of(each).appendleft(each)
+        self._is_short_of_room = False
         self._resolved[:0] = resolved
 
     async def run(self) -> None:
@@ -196,7 +235,7 @@ class Elsewhere:
         if flight.cancel is not None:
             self._launcher.report(flight, Outcome(Verdict.CANCELLED))
             return
-        self._again.append(Again(flight, doubtful))
+        self.add_again(Again(flight, doubtful))
         self._wake()
 
     def _close(self, case: _Case) -> None:

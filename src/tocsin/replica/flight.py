@@ -19,6 +19,8 @@ from tocsin.targets.contract import Order
 
 _NO_PAYLOAD = msgspec.Raw(b"\xc0")
 SMALL_BYTES = 2_048
+_DROPPED = bytes(bytearray(b"null"))
+"""An object of its own, so that it can be told from a payload."""
 
 
 class _LaunchSpec(msgspec.Struct, frozen=True, gc=False):
@@ -45,9 +47,17 @@ class Flight(msgspec.Struct, gc=False):
     """Bytes of the schedule that it was made of."""
 
     def drop_payload(self) -> None:
-        """Its target has it: what may run for hours need not keep it."""
+        """It is not called, or not any more: what may wait or run for hours need not keep it."""
         if self.size > SMALL_BYTES:
-            self.order = msgspec.structs.replace(self.order, payload=b"null")
+            self.order = msgspec.structs.replace(self.order, payload=_DROPPED)
+
+    @property
+    def is_without_payload(self) -> bool:
+        return self.order.payload is _DROPPED
+
+    def restore_payload(self, raw: bytes) -> None:
+        """Out of its schedule: it is called after all."""
+        self.order = msgspec.structs.replace(self.order, payload=_as_json(_decode(raw).payload))
 
     @property
     def kind(self) -> str:

@@ -147,10 +147,11 @@ class Room:
                 return False
         return shares.has_room(lane) and self._payloads.has_room(lane)
 
-    def count_in_lane(self, lane: str) -> None:
-        """One more is taken."""
+    def count_in_lane(self, lane: str, size: int = 0) -> None:
+        """One more is taken, of so many bytes as far as that is known."""
         if (shares := self._shares.get(lane.partition(" ")[0])) is not None:
             shares.take(lane)
+            self._payloads.take(lane, size)
 
     def limit_of(self, spec: bytes) -> str:
         """The limit that leaves no room for this schedule's launch; empty: none does."""

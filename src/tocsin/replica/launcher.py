@@ -177,6 +177,10 @@ class Launcher:
         self._reports.ended.append((flight, outcome))
         self._wake()
 
+    def withdraw(self, flights: Sequence[Flight]) -> None:
+        """They were to be called and will not be, by us."""
+        self._withdraw(flights)
+
     def take(self, most: int = ENDS_AT_ONCE) -> Reports:
         """What came back since the last time, as much as fits into one entry."""
         reports, self._reports = self._reports, Reports()

@@ -8,9 +8,9 @@ callers' commands come last and are judged when they are applied.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -24,6 +24,7 @@ from tocsin.replica.elsewhere import ASK_EVERY_S, DOUBTED_MAX, Elsewhere
 from tocsin.replica.flight import Again, flight_of_row, flights_of_starts
 from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.iterations import Iterations
+from tocsin.replica.lanes import PAYLOAD_BYTES_OUTSTANDING_MAX
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.limited import outlook_for
 from tocsin.replica.outcomes import changes_of, resolutions
@@ -36,7 +37,6 @@ from tocsin.replica.wishes import COMMANDS_AT_ONCE, Prepared, Wish, Wishes, prep
 from tocsin.state import queries
 
 log = structlog.get_logger()
-_T = TypeVar("_T")
 
 DUE_AT_ONCE = 5_000
 DUE_WHEN_ASKED = 1_200
@@ -47,8 +47,6 @@ COMMANDS_BESIDE = 16
 HEARD_ROUNDS = 4
 """So often the event loop goes round after callers were answered: to write the answers, and to read what they ask for
 next. Otherwise it would do so between a decision and its launch."""
-CONCLUDED_AT_ONCE = 200
-"""So many open launches a new leader looks into before it is heard again."""
 GRACE_S = 10.0
 DOUBTED_FOR_MS = 3_600_000
 """So long a new leader still asks what became of a launch that was put in doubt."""
@@ -171,12 +169,15 @@ class Leader:
             return Tick(more=True)
         self._iterations.step("absence")
         portion = self._portion()
+        # What a former term left open comes first to whatever room there is.
+        room = self._launcher.room()
+        again = self._elsewhere.take_again(room)
         plan: Agenda = await self._on_state(
             agenda,
             self._store,
             now_ms,
             portion,
-            self._limits.room(self._launcher.room()),
+            self._limits.room(room),
             self._outlook,
         )
         self._iterations.step("decide")
@@ -194,7 +195,6 @@ class Leader:
         forgotten = await self._forgetting.changes(now_ms)
         self._iterations.step("retention")
         outcomes = changes_of(reports, self._launcher.targets, now_ms)
-        again = self._elsewhere.take_again()
         told = self._elsewhere.take_resolved()
         changes = [
             *_attempts(again),
@@ -217,7 +217,7 @@ class Leader:
             self._launcher.written(reports)
             self._launcher.in_office(self.term)
             self._limits.ended(reports.over())
-            self._call_again(again)
+            await self._call_again(again)
             try:
                 await self._act(plan, changes, results, now_ms)
             finally:  # whatever becomes of the launches, what was asked for is done
@@ -260,25 +260,35 @@ class Leader:
             self._metrics.absences.inc()
 
     async def _conclude_open_launches(self) -> None:
+        """In portions, whatever their number and the size of their payloads. What is to be called again is called by
+        the first turns, as far as there is room."""
         around, db = self._around, self._store.db
-        rows = await self._on_state(queries.handed_over, db)
-        self._limits.begin_term((row.lid, row.spec) for row in rows)
+        self._limits.begin_term()
         concluder = Concluder(around.name, self._launcher, self._elsewhere, self._metrics, around.own_terms)
-        for some in _portions(rows, CONCLUDED_AT_ONCE):
-            again = await concluder.conclude(some, self.term, self._former_terms)
-            # To conclude many takes its time: the others are to hear that somebody is in office.
-            if changes := _attempts(again) or self._renewal():
-                await self._proposer.commit(changes, self.term, self._clock.wall_ms())
-            self._call_again(again)
+        async for rows in self._open_portions(await self._on_state(queries.handed_over, db)):
+            self._limits.count_open((row.lid, row.spec) for row in rows)
+            for again in await concluder.conclude(rows, self.term, self._former_terms):
+                self._elsewhere.add_again(again)
+            for row in rows:
+                if row.cancel is not None:
+                    self._cancel(row.lid, row.cancel)
         if concluder.counts:
             log.info("concluded what was left open", **concluder.counts)
-        for row in rows:
-            if row.cancel is not None:
-                self._cancel(row.lid, row.cancel)
         if not around.is_sole:
             since_ms = self._clock.wall_ms() - DOUBTED_FOR_MS
-            for row in await self._on_state(queries.doubted_since, db, since_ms, DOUBTED_MAX):
-                self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
+            lids = await self._on_state(queries.doubted_since, db, since_ms, DOUBTED_MAX)
+            async for rows in self._open_portions(lids):
+                for row in rows:
+                    self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
+
+    async def _open_portions(self, lids: Sequence[int]) -> AsyncIterator[list[queries.OrderRow]]:
+        """These launches, each with its schedule. To read many takes its time: meanwhile the others are to hear that
+        somebody is in office."""
+        while lids:
+            rows, lids = await self._on_state(queries.orders_of_some, self._store.db, lids)
+            yield rows
+            if changes := self._renewal():
+                await self._proposer.commit(changes, self.term, self._clock.wall_ms())
 
     async def _noticed_absence(self, now_ms: int) -> bool:
         """Was there a time in which nobody acted (suspend, stall, a clock's step, a full disk)? Then the journal
@@ -328,16 +338,29 @@ class Leader:
                 self._elsewhere.forget(result)
                 requested.append(result)
         if lids or requested:
-            found = await self._on_state(queries.orders, self._store.db, lids + requested)
-            orders = [row for row in found if row.state == LaunchState.STARTED]
-            self._limits.started((row.lid, row.spec) for row in orders)
-            self._launcher.hand_over([flight_of_row(row, self.term) for row in orders])
+            await self._hand_over(lids + requested)
         if requested:
             # A run-now may replace what is open: which, was found out when it was applied.
             for lid, reason in await self._on_state(queries.to_be_cancelled, self._store.db):
                 self._cancel(lid, reason)
 
-    def _call_again(self, again: Sequence[Again]) -> None:
+    async def _hand_over(self, lids: Sequence[int]) -> None:
+        """Launches that were read back from the state. Where the memory for payloads is used up, they wait for room."""
+        while lids:
+            rows, lids = await self._on_state(queries.orders_of_some, self._store.db, lids)
+            orders = [row for row in rows if row.state == LaunchState.STARTED]
+            self._limits.started((row.lid, row.spec) for row in orders)
+            flights = [flight_of_row(row, self.term) for row in orders]
+            if self._launcher.payload_bytes < PAYLOAD_BYTES_OUTSTANDING_MAX:
+                self._launcher.hand_over(flights)
+            else:
+                for flight in flights:
+                    self._elsewhere.add_again(Again(flight, doubtful=False))
+
+    async def _call_again(self, again: Sequence[Again]) -> None:
+        if large := {flight.lid: flight for flight, _ in again if flight.is_without_payload}:
+            for row in await self._on_state(queries.orders, self._store.db, list(large)):
+                large[row.lid].restore_payload(row.spec)
         for doubtful in (False, True):
             flights = [flight for flight, is_doubtful in again if is_doubtful is doubtful]
             if flights:
@@ -386,6 +409,7 @@ class Leader:
         else:
             self._launcher.close()
             await self._launcher.settled()
+        self._launcher.withdraw(self._elsewhere.take_uncalled())
         now_ms = self._clock.wall_ms() - self._clock_off_ms
         try:
             changes: list[c.Change] = []
@@ -449,8 +473,3 @@ def _attempts(again: Sequence[Again]) -> list[c.Change]:
         return []
     flights = [flight for flight, _ in again]
     return [c.AttemptsStarted([f.lid for f in flights], [f.order.attempt for f in flights])]
-
-
-def _portions(rows: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]

@@ -140,11 +140,13 @@ class Limits:
 
     # Who counts
 
-    def begin_term(self, found: Iterable[tuple[int, bytes]]) -> None:
-        """With the launches (number, schedule) that are open. Another leader started them, and its rate was theirs."""
+    def begin_term(self) -> None:
         self._open.clear()
         self.under_way.clear()
         self.waits = Waits()
+
+    def count_open(self, found: Iterable[tuple[int, bytes]]) -> None:
+        """Launches (number, schedule) that are open. Another leader started them, and its rate was theirs."""
         for lid, spec in found if self.limits else ():
             self._count(lid, spec)
 

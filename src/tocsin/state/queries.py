@@ -23,8 +23,12 @@ SCHEDULES_LOOKED_AT = 20_000
 """How many schedules one look for surplus history takes in: the next look goes on from there."""
 
 
-LOOK_BYTES = 4 << 20
+LOOK_BYTES = 2 << 20
 """One look reads no more than this, and one row: a payload may have 64 KB, and thousands may be due at once."""
+
+
+LOOK_LAUNCHES = 200
+"""So many open launches a new leader reads and concludes before it looks up."""
 
 
 class Page(NamedTuple):
@@ -223,24 +227,42 @@ def orders(db: sqlite3.Connection, lids: Sequence[int]) -> list[OrderRow]:
     return [OrderRow(*row) for row in found]
 
 
-def handed_over(db: sqlite3.Connection) -> list[OrderRow]:
-    """Launches that a former leader may have handed to their target: the ones to be concluded."""
+def orders_of_some(db: sqlite3.Connection, lids: Sequence[int]) -> tuple[list[OrderRow], Sequence[int]]:
+    """The first of these launches, as many as one look may read, and the rest of the numbers."""
+    some = lids[:LOOK_LAUNCHES]
     found = db.execute(
-        _ORDER
-        + f"WHERE l.{_OPEN} AND l.state IN ({LaunchState.STARTED:d}, {LaunchState.RUNNING:d}) ORDER BY l.lid"
+        _ORDER.replace("FROM launch l ", "FROM json_each(?) j CROSS JOIN launch l ON l.lid = j.value "),
+        (json.dumps(some),),
     )
-    return [OrderRow(*row) for row in found]
+    rows: list[OrderRow] = []
+    size = 0
+    for row in map(OrderRow._make, found):
+        rows.append(row)
+        size += len(row.spec)
+        if size >= LOOK_BYTES:
+            found.close()
+            return rows, lids[lids.index(row.lid) + 1 :]
+    return rows, lids[len(some) :]
 
 
-def doubted_since(db: sqlite3.Connection, since_ms: int, limit: int) -> list[OrderRow]:
+def handed_over(db: sqlite3.Connection) -> list[int]:
+    """Launches that a former leader may have handed to their target, the oldest first: the ones to be concluded. Their
+    numbers only: they are read in portions."""
+    found = db.execute(
+        "SELECT lid FROM launch INDEXED BY launch_open "
+        f"WHERE {_OPEN} AND state IN ({LaunchState.STARTED:d}, {LaunchState.RUNNING:d})"
+    )
+    return sorted(lid for (lid,) in found)
+
+
+def doubted_since(db: sqlite3.Connection, since_ms: int, limit: int) -> list[int]:
     """Launches that were put in doubt since then, the newest first: somebody may still tell what became of them."""
     found = db.execute(
-        _ORDER
-        + f"WHERE l.state IN (11, 14) AND l.state = {LaunchState.IN_DOUBT:d} AND l.ended_ms >= ? "
-        + "ORDER BY l.ended_ms DESC LIMIT ?",
+        f"SELECT lid FROM launch WHERE state IN (11, 14) AND state = {LaunchState.IN_DOUBT:d} AND ended_ms >= ? "
+        "ORDER BY ended_ms DESC LIMIT ?",
         (since_ms, limit),
     )
-    return [OrderRow(*row) for row in found]
+    return [lid for (lid,) in found]
 
 
 def in_use(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[int, bytes] | None]:

@@ -19,7 +19,7 @@ from tocsin.model import change as c
 from tocsin.model.audit import LATE_MS, SKIPPED_FOR, AuditCounts, Finding, Past, Row, Version
 from tocsin.model.command import Backfill, DeleteSchedule, SwitchSchedule
 from tocsin.replica.audits import Judged, Wanted, Window, judge_by_id, judge_next, retraced
-from tocsin.state import accounts, queries
+from tocsin.state import accounts
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 FOREVER_MS = 1 << 62
@@ -189,20 +189,17 @@ def history_that_was_forgotten_is_said_to_be_and_not_missed(desk: Desk) -> None:
     for second in range(10, 310, 10):
         at(desk, second)
         desk.end(max(desk.flights), SUCCEEDED)
-    lids, _ = queries.surplus(desk.db, 0, kept.each, 1000)
-    desk.commit(c.HistoryForgotten(lids, 0))
+    desk.forget(each=kept.each)
     counts = _counts_of(desk, kept=kept)
     assert (counts.expected, counts.forgotten, counts.succeeded) == (30, 25, 5)
 
 
 def skips_that_were_forgotten_are_said_to_be_too(desk: Desk) -> None:
-    """Of what never started no mark is kept when it is forgotten: how much is kept of each tells."""
     put(desk, cron="@every 10s", overlap="forbid")
     kept = Retention(each=5)
     for second in range(10, 310, 10):
         at(desk, second)
-    lids, _ = queries.surplus(desk.db, 0, kept.each, 1000)
-    desk.commit(c.HistoryForgotten(lids, 0))
+    desk.forget(each=kept.each)
     counts = _counts_of(desk, kept=kept)
     assert counts.unaccounted == 0
     assert counts.forgotten + counts.skips + counts.open == 30

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tocsin.clock import SystemClock
+from tocsin.decide.retention import Retention
 from tocsin.decide.settling import new_row
 from tocsin.journal import codec
 from tocsin.journal.contract import Birth
@@ -19,6 +23,7 @@ from tocsin.model.entry import Entry
 from tocsin.model.new import NewRow, columns_of
 from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
+from tocsin.replica.forgetting import RETENTION_EVERY_S, Forgetting
 from tocsin.replica.many import prepare_many
 from tocsin.replica.outcomes import changes_of
 from tocsin.replica.prepare import prepare
@@ -132,6 +137,27 @@ class Desk:
         targets = {kind: _Receiver() for kind in ("null", "exec", "http")}
         self.commit(*changes_of(Reports({}, [(flight, outcome)]), targets, self.now_ms))
 
+    def forget(self, age_s: int = 10**9, each: int = 10**9, total: int = 10**9) -> list[c.HistoryForgotten]:
+        """Retention as a leader with these limits carries it out, until nothing is left to do."""
+        return self.forget_on(self.retention(age_s, each, total))
+
+    def retention(self, age_s: int = 10**9, each: int = 10**9, total: int = 10**9) -> Forgetting:
+        return Forgetting(self.store, _Rested(), Retention(age_s * 1000, each, total), _at_once)
+
+    def forget_on(self, forgetting: Forgetting) -> list[c.HistoryForgotten]:
+        """The same with one that has been at it before."""
+        found: list[c.HistoryForgotten] = []
+        forgetting._next_s = 0.0
+        while forgetting.rest_s() < RETENTION_EVERY_S:
+            for change in asyncio.run(forgetting.changes(self.now_ms)):
+                assert isinstance(change, c.HistoryForgotten)
+                self.commit(change)
+                found.append(change)
+            assert len(found) < 5_000, "retention never comes to rest"
+            if forgetting.rest_s() < RETENTION_EVERY_S:
+                forgetting._next_s = 0.0
+        return found
+
     def launches(self) -> list[tuple[str, int, int, int]]:
         """(schedule, instant, kind, state) of every launch recorded."""
         return self.db.execute(
@@ -149,6 +175,17 @@ class Desk:
             for found, instant, kind, state in self.launches()
             if found == schedule and kind == 0
         }
+
+
+class _Rested(SystemClock):
+    """It is always time for the next portion, and never for starting from the beginning."""
+
+    def elapsed_s(self) -> float:
+        return 0.0
+
+
+async def _at_once(work: Callable[..., Any], *given: Any) -> Any:
+    return work(*given)
 
 
 def schedule_of(**fields: Any) -> Schedule:

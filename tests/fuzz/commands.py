@@ -123,10 +123,15 @@ class World:
         found: list[c.Change] = []
         if chance.random() < 0.05:
             found.append(c.Checkpoint())
-        if chance.random() < 0.1:
-            before_ms = (START_S - 86_400) * 1000
-            lids, _ = queries.forgettable(self.desk.db, 0, before_ms, chance.choice([3, 1_000]), 100)
-            found.append(c.HistoryForgotten(lids, before_ms))
+        if chance.random() < 0.3:
+            never = 10**9
+            keep = self.desk.retention(
+                age_s=chance.choice([1, 600, 7_200, never]),
+                each=chance.choice([1, 2, 5, never]),
+                total=chance.choice([1, 3, never]),
+            )
+            change = keep._portion(self.desk.now_ms).change
+            found += [] if change is None else [change]
         return found
 
     def _reports(self, chance: random.Random) -> Reports:
@@ -347,6 +352,7 @@ class World:
         assert (meta.schedules, meta.enabled) == (count, enabled)
         orphans = db.execute("SELECT sid FROM due WHERE sid NOT IN (SELECT sid FROM schedule WHERE enabled)")
         assert not orphans.fetchall(), "a schedule that is not there or paused is due"
+        self._check_history()
         silent = db.execute(
             "SELECT s.id FROM schedule s LEFT JOIN due d ON d.sid = s.sid WHERE s.enabled AND d.sid IS NULL "
             "AND s.resolved IN ('* * * * *', '*/20 * * * * *')"
@@ -354,6 +360,21 @@ class World:
         for (id,) in silent:
             present = self._present(id)
             assert present is None or present.end is not None, f"{id} is enabled and will never be due again"
+
+    def _check_history(self) -> None:
+        db, meta = self.desk.db, self.desk.store.meta
+        counted = db.execute(
+            "SELECT sid, version, count(*) FROM launch WHERE lid <= ? GROUP BY sid, version ORDER BY sid, version",
+            (meta.counted_lid,),
+        ).fetchall()
+        assert counted == db.execute("SELECT * FROM kept ORDER BY sid, version").fetchall()
+        assert meta.launches_kept == sum(count for _, _, count in counted)
+        lost = db.execute(
+            "SELECT lid FROM launch l WHERE NOT EXISTS "
+            "(SELECT 1 FROM schedule s WHERE s.sid = l.sid AND s.version = l.version) AND NOT EXISTS "
+            "(SELECT 1 FROM revision r WHERE r.sid = l.sid AND r.version = l.version)"
+        ).fetchall()
+        assert not lost, f"the version of launches was deleted: {lost}"
 
 
 _COMMANDS: tuple[Callable[[World, random.Random], cmd.Command], ...] = (

@@ -179,10 +179,17 @@ class HandOversWithdrawn(_Change, frozen=True):
 
 
 class HistoryForgotten(_Change, frozen=True):
-    """Closed launches, and records of what was missed, that are too old or too many."""
+    """Closed launches and former versions that are too old or too many, by number; a portion of what was missed, of
+    absences and of records, by age."""
 
     lids: list[int]
     before_ms: int
+    counted_lid: int = 0
+    """Launches up to this number are counted from now on. 0: as before."""
+    revision_sids: list[int] = []
+    revision_versions: list[int] = []
+    kept_each: int = 0
+    """No schedule has more launches than this any more. 0: as before."""
 
 
 # Commands

@@ -1,22 +1,44 @@
-"""Now and then, what history is to be forgotten: too old, or too many."""
+"""Retention: the leader decides which history is deleted, a bounded portion at a time.
+
+The work is in proportion to the launches that are new and to the rows that are deleted, never to those that are kept:
+see ``state.retention``. Positions are remembered in memory. A new leader begins at the oldest rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
 from tocsin.model import change as c
-from tocsin.state import queries
+from tocsin.state import retention
 from tocsin.state.store import Store
 
-RETENTION_EVERY_S = 60.0
-FORGOTTEN_AT_ONCE = 10_000
+RETENTION_EVERY_S = 10.0
+"""So long it rests when nothing is left to do."""
+PAUSE_S = 0.05
+"""Between two portions: whatever else the leader does comes first."""
+PAUSE_BEHIND_S = 1.0
+"""The same while launches wait for their turn."""
+FROM_THE_BEGINNING_EVERY_S = 3_600.0
+"""Rows that are too old and stay (open launches) are passed over for so long."""
+DELETED_AT_ONCE = 1_000
+OLD_AT_ONCE = 500
+"""Of them as many may be too old, the others too many of their schedule."""
+COUNTED_AT_ONCE = 2_000
+SCHEDULES_AT_ONCE = 2_000
+REVISIONS_AT_ONCE = 200
+_NO_VERSIONS = retention.OldRevisions([], (0, 0, 0), is_last=False)
+
+
+class _Portion(NamedTuple):
+    change: c.HistoryForgotten | None
+    has_more: bool
 
 
 class Forgetting:
-    """Goes through the history in portions, and rests in between."""
+    """Deletes in portions, and rests in between."""
 
     def __init__(
         self, store: Store, clock: Clock, keep: Retention, on_state: Callable[..., Awaitable[Any]]
@@ -25,24 +47,75 @@ class Forgetting:
         self._clock = clock
         self._keep = keep
         self._on_state = on_state
-        self._rested_s = clock.elapsed_s()
-        self._looked_upto_lid = self._looked_upto_sid = 0
+        self._next_s = clock.elapsed_s() + RETENTION_EVERY_S
+        self._begin()
 
-    async def changes(self, now_ms: int) -> list[c.Change]:
-        if self._clock.elapsed_s() - self._rested_s < RETENTION_EVERY_S:
+    def _begin(self) -> None:
+        self._began_s = self._clock.elapsed_s()
+        self._after_lid = self._after_sid = 0
+        self._after_revision: retention.Age = (0, 0, 0)
+        self._is_through = True
+
+    async def changes(self, now_ms: int, is_behind: bool = False) -> list[c.Change]:
+        """The next portion, if it is time. ``is_behind``: more launches are due than one turn takes."""
+        pause_s = PAUSE_BEHIND_S if is_behind else 0.0
+        if self._clock.elapsed_s() < self._next_s + pause_s:
             return []
-        keep = self._keep
-        before_ms = now_ms - keep.age_ms
-        db = self._store.db
-        old, self._looked_upto_lid = await self._on_state(
-            queries.forgettable, db, self._looked_upto_lid, before_ms, keep.total, FORGOTTEN_AT_ONCE
+        portion: _Portion = await self._on_state(self._portion, now_ms)
+        self._next_s = self._clock.elapsed_s() + (PAUSE_S if portion.has_more else RETENTION_EVERY_S)
+        return [] if portion.change is None else [portion.change]
+
+    def rest_s(self) -> float:
+        """So long the leader may sleep."""
+        return max(0.0, self._next_s - self._clock.elapsed_s())
+
+    def _portion(self, now_ms: int) -> _Portion:
+        """On the state's thread."""
+        if self._clock.elapsed_s() - self._began_s >= FROM_THE_BEGINNING_EVERY_S:
+            self._begin()
+        db, meta, before_ms = self._store.db, self._store.meta, now_ms - self._keep.age_ms
+        new = retention.uncounted(
+            db, meta.counted_lid, self._keep.each, COUNTED_AT_ONCE, DELETED_AT_ONCE - OLD_AT_ONCE
         )
-        many, self._looked_upto_sid = await self._on_state(
-            queries.surplus, db, self._looked_upto_sid, keep.each, FORGOTTEN_AT_ONCE
+        too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
+        old = retention.old(db, self._after_lid, before_ms, too_many, OLD_AT_ONCE)
+        self._after_lid = old.stays_upto_lid
+        many, kept_each = self._too_many() if new.is_last else ([], 0)
+        lids = sorted({*new.surplus, *old.lids, *many})
+        # A version can be deleted when its launches are gone.
+        versions = self._old_versions(before_ms) if old.is_last else _NO_VERSIONS
+        change = c.HistoryForgotten(
+            lids,
+            before_ms,
+            new.upto_lid,
+            [sid for sid, _ in versions.found],
+            [version for _, version in versions.found],
+            kept_each,
         )
-        lids = sorted({*old, *many})
-        has_more = await self._on_state(queries.has_old_records, db, before_ms)
-        if not self._looked_upto_lid and not has_more:
-            # Once through: rest until the next time.
-            self._rested_s = self._clock.elapsed_s()
-        return [c.HistoryForgotten(lids, before_ms)] if lids or has_more else []
+        has_records = retention.has_old_records(db, before_ms, meta.next_rid)
+        is_needed = has_records or lids or versions.found or new.launches or kept_each
+        is_over = new.is_last and versions.is_last and self._is_through and not has_records
+        return _Portion(change if is_needed else None, has_more=not is_over)
+
+    def _old_versions(self, before_ms: int) -> retention.OldRevisions:
+        counted_lid = self._store.meta.counted_lid
+        found = retention.old_revisions(
+            self._store.db, self._after_revision, before_ms, counted_lid, REVISIONS_AT_ONCE
+        )
+        self._after_revision = found.stays_upto
+        return found
+
+    def _too_many(self) -> tuple[list[int], int]:
+        """The limit of each schedule is not the one that was kept before: launches that are too many of schedules that
+        may not launch any more, and at last the limit itself."""
+        keep, meta = self._keep.each, self._store.meta
+        self._is_through = True
+        if keep == meta.kept_each:
+            return [], 0
+        if meta.kept_each and keep > meta.kept_each:
+            return [], keep
+        found = retention.surplus(
+            self._store.db, self._after_sid, keep, SCHEDULES_AT_ONCE, DELETED_AT_ONCE - OLD_AT_ONCE
+        )
+        self._after_sid, self._is_through = found.stays_upto_sid, found.is_last
+        return found.lids, keep if found.is_last else 0

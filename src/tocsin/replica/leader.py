@@ -192,7 +192,7 @@ class Leader:
         asked: Prepared = await self._on_state(prepared, self._store.db, wishes, now_ms)
         self._iterations.step("prepare")
         self._had_many = asked.many is not None
-        forgotten = await self._forgetting.changes(now_ms)
+        forgotten = await self._forgetting.changes(now_ms, is_behind=len(plan.decision.sids) >= portion)
         self._iterations.step("retention")
         outcomes = changes_of(reports, self._launcher.targets, now_ms)
         told = self._elsewhere.take_resolved()
@@ -463,7 +463,8 @@ class Leader:
 
     async def _sleep(self, next_ms: int | None) -> None:
         """Until something is due, something comes back, somebody asks, or a heartbeat has passed."""
-        await self._clock.wait(self._wake, self._vigil.rest_s(next_ms, self._proposer.sent_s))
+        rest_s = self._vigil.rest_s(next_ms, self._proposer.sent_s)
+        await self._clock.wait(self._wake, min(rest_s, self._forgetting.rest_s()))
         self._wake.clear()
 
 

@@ -130,8 +130,8 @@ def _restored_text(db: sqlite3.Connection, command: PutSchedule) -> str | None:
 def _first(db: sqlite3.Connection, settled: Plan, id: str, now_ms: int, is_resumed: bool) -> Slot | None:
     """Where the timeline begins. What passed while it was paused or deleted was not missed."""
     now_s = now_ms // 1000
-    launched_upto_s, forgotten_upto_s = queries.launched_upto_s(db, id), queries.forgotten_upto_s(db, id)
-    first = first_slot(settled, id, now_s, launched_upto_s, forgotten_upto_s)
+    launched_upto_s, unrecorded_upto_s = queries.launched_upto_s(db, id), queries.unrecorded_upto_s(db, id)
+    first = first_slot(settled, id, now_s, launched_upto_s, unrecorded_upto_s)
     return None if is_resumed and first is not None and first.instant_s <= now_s else first
 
 

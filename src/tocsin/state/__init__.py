@@ -8,6 +8,7 @@ from a snapshot and the journal.
 ``apply``     entries go in: one transaction an entry, deterministic, no clock, no chance
 ``store``     the open file
 ``queries``   what the leader asks for: due rows, open launches, retries
+``retention`` which history is to be deleted next
 ``views``     what people ask for: schedules, launches, why
 ``events``    entries as what happened, for whoever follows
 ``digest``    checksums by which replicas compare themselves

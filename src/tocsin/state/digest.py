@@ -20,6 +20,7 @@ _ORDERED = {
     "launch": "lid",
     "attempt": "lid, attempt",
     "missed": "sid, from_s",
+    "kept": "sid, version",
     "forgotten": "sid",
     "record": "rid",
     "minute": "at_min",

@@ -10,17 +10,6 @@ from typing import Any, NamedTuple
 from tocsin.model.launch import CLOSED_FROM, OUTCOME_UNKNOWN, RESOLVED, LaunchState
 
 _OPEN = f"state < {CLOSED_FROM}"
-REVISION_MAY_GO = (
-    "NOT EXISTS (SELECT 1 FROM launch l WHERE l.sid = revision.sid AND l.version = revision.version) AND ("
-    "EXISTS (SELECT 1 FROM schedule s WHERE s.sid = revision.sid) "
-    "OR EXISTS (SELECT 1 FROM revision n WHERE n.sid = revision.sid AND n.version > revision.version) "
-    "OR NOT EXISTS (SELECT 1 FROM launch l WHERE l.sid = revision.sid))"
-)
-"""No launch was started under it; and if the id is deleted, it is not the last that knows the id's number."""
-RECORDS_KEPT = 1_000_000
-"""Who did what is kept as long as history is, but never more of it than this."""
-SCHEDULES_LOOKED_AT = 20_000
-"""How many schedules one look for surplus history takes in: the next look goes on from there."""
 
 
 LOOK_BYTES = 2 << 20
@@ -292,6 +281,13 @@ def launched_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
     return max(*decided, forgotten_upto_s(db, schedule_id))
 
 
+def unrecorded_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
+    """Up to this instant an occurrence of this id may have been launched without a record of it, be it in a former life
+    of the id of which nothing is kept. -1: none."""
+    (purged,) = db.execute("SELECT value FROM meta WHERE key = 'unrecorded_upto_s'").fetchone()
+    return max(int(purged), forgotten_upto_s(db, schedule_id))
+
+
 def forgotten_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
     """Up to this instant launches of this id may be no longer recorded. -1: none."""
     (found,) = db.execute(
@@ -310,62 +306,3 @@ def has_launch(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> bool
         {"id": schedule_id, "at": instant_s},
     ).fetchone()
     return found is not None
-
-
-_MAY_GO = (
-    f"l.state >= {CLOSED_FROM} AND (l.kind <> 0 OR NOT EXISTS (SELECT 1 FROM schedule s WHERE s.sid = l.sid) "
-    "OR EXISTS (SELECT 1 FROM launch n WHERE n.sid = l.sid AND n.kind = 0 AND n.instant_s > l.instant_s))"
-)
-"""The newest launch of a schedule always stays: it tells up to which instant everything was decided."""
-
-
-def forgettable(
-    db: sqlite3.Connection, after_lid: int, before_ms: int, keep_total: int, limit: int
-) -> tuple[list[int], int]:
-    """Closed launches that ended before a moment, or that are more than ``keep_total`` back, among the next so
-    many behind ``after_lid``; and where to go on looking the next time (0: from the beginning)."""
-    (newest,) = db.execute("SELECT coalesce(max(lid), 0) FROM launch").fetchone()
-    (upto,) = db.execute(
-        "SELECT max(lid) FROM (SELECT lid FROM launch WHERE lid > ? ORDER BY lid LIMIT ?)", (after_lid, limit)
-    ).fetchone()
-    if upto is None:
-        return [], 0
-    old = "l.lid > ? AND l.lid <= ? AND (l.lid <= ? OR l.ended_ms < ?)"
-    asked = (after_lid, upto, newest - keep_total, before_ms)
-    lids = [lid for (lid,) in db.execute(f"SELECT l.lid FROM launch l WHERE {old} AND {_MAY_GO}", asked)]
-    # Rows are in the order of time: when nothing of a portion is old, nothing behind it is.
-    (any_old,) = db.execute(f"SELECT EXISTS (SELECT 1 FROM launch l WHERE {old})", asked).fetchone()
-    return lids, upto if any_old and upto < newest else 0
-
-
-def has_old_records(db: sqlite3.Connection, before_ms: int) -> bool:
-    """Is there anything but launches that is older than that moment?"""
-    found = db.execute(
-        "SELECT EXISTS (SELECT 1 FROM missed WHERE at_ms < :ms) OR EXISTS (SELECT 1 FROM absence WHERE until_ms < :ms) "
-        f"OR EXISTS (SELECT 1 FROM revision WHERE until_ms < :ms AND {REVISION_MAY_GO}) "
-        "OR EXISTS (SELECT 1 FROM (SELECT rid, at_ms FROM record ORDER BY rid LIMIT 1) WHERE at_ms < :ms "
-        "OR rid <= (SELECT max(rid) FROM record) - :kept)",
-        {"ms": before_ms, "kept": RECORDS_KEPT},
-    ).fetchone()
-    return bool(found[0])
-
-
-def surplus(db: sqlite3.Connection, after_sid: int, keep_each: int, limit: int) -> tuple[list[int], int]:
-    """Closed launches beyond the newest ``keep_each`` of their schedule, for the next so many schedules; and where
-    to go on looking the next time (0: from the beginning)."""
-    looked_at = db.execute(
-        "SELECT sid, count(*) FROM launch INDEXED BY launch_by_name WHERE sid > ? GROUP BY sid LIMIT ?",
-        (after_sid, SCHEDULES_LOOKED_AT),
-    ).fetchall()
-    found: list[int] = []
-    for sid, count in looked_at:
-        if count > keep_each:
-            rows = db.execute(
-                f"SELECT l.lid FROM launch l WHERE l.sid = ? AND {_MAY_GO} AND l.lid NOT IN "
-                "(SELECT lid FROM launch WHERE sid = ? ORDER BY instant_s DESC LIMIT ?) LIMIT ?",
-                (sid, sid, keep_each, limit),
-            )
-            found.extend(lid for (lid,) in rows)
-        if len(found) >= limit:
-            return found[:limit], sid - 1
-    return found, looked_at[-1][0] if len(looked_at) == SCHEDULES_LOOKED_AT else 0

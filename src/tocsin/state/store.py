@@ -36,6 +36,14 @@ class Meta(msgspec.Struct):
     enabled: int = 0
     tokens_seq: int = 0
     """The entry that last changed a token: whoever remembers tokens looks again when it moves."""
+    counted_lid: int = 0
+    """Launches up to this number are counted in ``kept``."""
+    launches_kept: int = 0
+    """So many of them there are."""
+    kept_each: int = 0
+    """No schedule has more launches than this, apart from open ones and those that are not counted yet. 0: unknown."""
+    unrecorded_upto_s: int = -1
+    """Up to this instant, launches of ids of which nothing is kept any more may have been deleted."""
     digest: bytes = b""
     last_id: bytes = b""
     """Of the entry at ``seq``: the next one must name it."""

@@ -5,7 +5,8 @@ moves; its key starts with the moment, so that a midnight herd is one range on d
 and history; its row number grows in the order of the journal, so that old history is one range as well.
 ``revision`` keeps former versions: a launch goes on with the version that it started under, and ``why`` can tell
 what was in force at any time. ``record`` says who did what, and when. ``minute`` counts what happened (see
-``minutes``).
+``minutes``). ``kept`` counts the launches of each version, so that retention finds what is too much without counting it
+again; launches are counted after the fact, in the order of their numbers, never while a herd starts.
 """
 
 SCHEMA_VERSION = 3
@@ -56,6 +57,7 @@ CREATE TABLE revision (
   act TEXT NOT NULL,
   actor TEXT NOT NULL,
   ended_by TEXT NOT NULL,         -- edited, paused, resumed, restored or deleted
+  before_lid INTEGER NOT NULL,    -- every launch of this version has a lower number
   PRIMARY KEY (sid, version)
 ) WITHOUT ROWID;
 CREATE INDEX revision_by_id ON revision (id, version);
@@ -108,9 +110,16 @@ CREATE TABLE missed (
 ) WITHOUT ROWID;
 CREATE INDEX missed_by_age ON missed (at_ms);
 
+CREATE TABLE kept (
+  sid INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  launches INTEGER NOT NULL,      -- rows of ``launch`` up to ``counted_lid`` of ``meta``
+  PRIMARY KEY (sid, version)
+) WITHOUT ROWID;
+
 CREATE TABLE forgotten (
   sid INTEGER PRIMARY KEY,
-  upto_s INTEGER NOT NULL         -- up to this instant launches of it are no longer recorded
+  upto_s INTEGER NOT NULL         -- up to this instant launches of it may have been deleted
 );
 
 CREATE TABLE record (

@@ -92,7 +92,7 @@ def _former(db: sqlite3.Connection, id: str, once_s: int | None) -> decide.Forme
     except NotFound:
         return None
     is_taken = once_s is not None and (
-        queries.has_launch(db, id, once_s) or once_s <= queries.forgotten_upto_s(db, id)
+        queries.has_launch(db, id, once_s) or once_s <= queries.unrecorded_upto_s(db, id)
     )
     upto_s = queries.launched_upto_s(db, id)
     return decide.Former(views.definition(view), view.resolved, view.version, upto_s, is_taken)

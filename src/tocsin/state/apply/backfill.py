@@ -9,6 +9,7 @@ from __future__ import annotations
 from tocsin.errors import NotFound, Refused
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind, LaunchState
+from tocsin.state.apply import history
 from tocsin.state.apply.context import Context
 
 _WAITS = "backfill: waits until nothing else of this schedule is open"
@@ -23,6 +24,10 @@ def requested(context: Context, change: c.BackfillRequested) -> object:
     sid, version = found
     taken = 0
     for instant_s in change.instants_s:
+        former = db.execute(
+            f"SELECT lid, version FROM launch WHERE sid = ? AND instant_s = ? AND kind = {LaunchKind.SCHEDULED:d}",
+            (sid, instant_s),
+        ).fetchone()
         revived = db.execute(
             f"UPDATE launch SET state = {LaunchState.QUEUED:d}, version = ?, asked_ms = ?, ended_ms = NULL, "
             "cancel = NULL, reason = ? "
@@ -30,6 +35,8 @@ def requested(context: Context, change: c.BackfillRequested) -> object:
             f"AND (state = {LaunchState.SKIPPED:d} OR (state = {LaunchState.CANCELLED:d} AND started_ms IS NULL))",
             (version, entry.time_ms, _WAITS, sid, instant_s),
         ).rowcount
+        if revived:
+            history.version_changed(context, former[0], former[1], version)
         taken += revived or _inserted(context, sid, version, instant_s)
     if not taken:
         return Refused(

@@ -1,4 +1,5 @@
-"""What is too old or too much is forgotten, on every replica at the same entry."""
+"""What is too old or too much is deleted, on every replica at the same entry. The leader names the rows and how far it
+has looked; here they are counted and deleted."""
 
 from __future__ import annotations
 
@@ -6,55 +7,125 @@ import json
 
 from tocsin.model import change as c
 from tocsin.model.launch import CLOSED_FROM, LaunchKind
-from tocsin.state.apply.context import Context
-from tocsin.state.queries import RECORDS_KEPT, REVISION_MAY_GO
+from tocsin.state.apply.context import Context, numbers
+from tocsin.state.retention import RECORDS_KEPT, REVISION_MAY_GO
 
-ROWS_AT_ONCE = 10_000
+ROWS_AT_ONCE = 500
+_THESE = f"lid IN (SELECT value FROM json_each(?)) AND state >= {CLOSED_FROM}"
+_ADD = "ON CONFLICT (sid, version) DO UPDATE SET launches = launches + excluded.launches"
 
 
 def forgotten(context: Context, change: c.HistoryForgotten) -> None:
-    """Closed launches by number; revisions, absences and stretches of missed occurrences by age, in portions.
+    """Launches are counted first: of a launch that is deleted, it is known whether it was counted."""
+    if change.counted_lid:
+        _count(context, change.counted_lid)
+    if change.lids:
+        _delete_launches(context, change.lids)
+    _delete_records(context, change.before_ms)
+    if change.revision_sids:
+        _delete_revisions(context, change)
+    if change.kept_each:
+        context.meta.kept_each = change.kept_each
 
-    A revision stays as long as a launch refers to it, and the newest of a deleted id stays until its launches
-    are gone: the id's number, and with it the names of its launches, must not be given out anew.
-    """
+
+def version_changed(context: Context, lid: int, former: int, present: int) -> None:
+    """A launch goes on under another version of its schedule."""
+    if lid > context.meta.counted_lid or former == present:
+        return
     db = context.db
-    lids = [(lid,) for lid in change.lids]
-    _mark_forgotten(context, change.lids)
-    db.executemany("DELETE FROM attempt WHERE lid = ?", lids)
-    db.executemany(f"DELETE FROM launch WHERE lid = ? AND state >= {CLOSED_FROM}", lids)
+    db.execute(
+        f"INSERT INTO kept SELECT sid, ?, 1 FROM launch WHERE lid = ? {_ADD}",
+        (present, lid),
+    )
+    db.execute(
+        f"INSERT INTO kept SELECT sid, ?, -1 FROM launch WHERE lid = ? {_ADD}",
+        (former, lid),
+    )
+    db.execute(
+        "DELETE FROM kept WHERE launches <= 0 AND sid = (SELECT sid FROM launch WHERE lid = ?)", (lid,)
+    )
+
+
+def _count(context: Context, upto_lid: int) -> None:
+    db, meta, _ = context
+    these = (meta.counted_lid, upto_lid)
+    (count,) = db.execute("SELECT count(*) FROM launch WHERE lid > ? AND lid <= ?", these).fetchone()
+    db.execute(
+        "INSERT INTO kept SELECT sid, version, count(*) FROM launch WHERE lid > ? AND lid <= ? "
+        f"GROUP BY sid, version {_ADD}",
+        these,
+    )
+    meta.launches_kept += count
+    meta.counted_lid = max(meta.counted_lid, upto_lid)
+
+
+def _delete_launches(context: Context, lids: list[int]) -> None:
+    """Without a record nobody can tell whether an occurrence was launched or skipped: up to the newest that is deleted,
+    each of them may have been, and none is decided again."""
+    db, meta, _ = context
+    these = numbers(lids)
+    db.execute(
+        f"INSERT INTO forgotten SELECT sid, max(instant_s) FROM launch WHERE {_THESE} "
+        f"AND kind = {LaunchKind.SCHEDULED:d} GROUP BY sid "
+        "ON CONFLICT (sid) DO UPDATE SET upto_s = max(upto_s, excluded.upto_s)",
+        (these,),
+    )
+    db.execute(
+        f"INSERT INTO kept SELECT sid, version, -count(*) FROM launch WHERE {_THESE} AND lid <= ? "
+        f"GROUP BY sid, version {_ADD}",
+        (these, meta.counted_lid),
+    )
+    db.execute(
+        "DELETE FROM kept WHERE launches <= 0 AND sid IN "
+        "(SELECT l.sid FROM json_each(?) j CROSS JOIN launch l ON l.lid = j.value)",
+        (these,),
+    )
+    db.execute(
+        "DELETE FROM attempt WHERE lid IN (SELECT l.lid FROM json_each(?) j CROSS JOIN launch l "
+        f"ON l.lid = j.value WHERE l.state >= {CLOSED_FROM})",
+        (these,),
+    )
+    deleted = db.execute(f"DELETE FROM launch WHERE {_THESE} RETURNING lid", (these,)).fetchall()
+    meta.launches_kept -= sum(lid <= meta.counted_lid for (lid,) in deleted)
+
+
+def _delete_records(context: Context, before_ms: int) -> None:
+    """The oldest portion of each. Records are in the order of time."""
+    db = context.db
     db.execute(
         "DELETE FROM missed WHERE (sid, from_s) IN "
         "(SELECT sid, from_s FROM missed WHERE at_ms < ? ORDER BY at_ms, sid, from_s LIMIT ?)",
-        (change.before_ms, ROWS_AT_ONCE),
+        (before_ms, ROWS_AT_ONCE),
     )
-    db.execute("DELETE FROM absence WHERE until_ms < ?", (change.before_ms,))
-    # Records are in the order of time: the oldest portion holds all that is to go now.
+    db.execute(
+        "DELETE FROM absence WHERE until_ms IN "
+        "(SELECT until_ms FROM absence WHERE until_ms < ? ORDER BY until_ms LIMIT ?)",
+        (before_ms, ROWS_AT_ONCE),
+    )
     db.execute(
         "DELETE FROM record WHERE rid IN (SELECT rid FROM (SELECT rid, at_ms FROM record ORDER BY rid LIMIT ?) "
         "WHERE at_ms < ? OR rid < ?)",
-        (ROWS_AT_ONCE, change.before_ms, context.meta.next_rid - RECORDS_KEPT),
+        (ROWS_AT_ONCE, before_ms, context.meta.next_rid - RECORDS_KEPT),
     )
-    rows = db.execute(
-        "DELETE FROM revision WHERE (sid, version) IN (SELECT sid, version FROM revision "
-        f"WHERE until_ms < ? AND {REVISION_MAY_GO} ORDER BY until_ms, sid, version LIMIT ?) RETURNING sid",
-        (change.before_ms, ROWS_AT_ONCE),
-    )
-    gone = sorted({sid for (sid,) in rows.fetchall()})
-    db.execute(
+
+
+def _delete_revisions(context: Context, change: c.HistoryForgotten) -> None:
+    """Those that nothing refers to. When the last of a deleted id is gone, only the age of all that is kept tells which
+    of its occurrences may have been launched."""
+    db, meta, _ = context
+    asked = {"counted_lid": meta.counted_lid, "before_ms": change.before_ms}
+    gone: set[int] = set()
+    for sid, version in zip(change.revision_sids, change.revision_versions, strict=True):
+        touched = db.execute(
+            f"DELETE FROM revision WHERE sid = :sid AND version = :version AND {REVISION_MAY_GO}",
+            {**asked, "sid": sid, "version": version},
+        ).rowcount
+        if touched:
+            gone.add(sid)
+    marks = db.execute(
         "DELETE FROM forgotten WHERE NOT EXISTS (SELECT 1 FROM schedule s WHERE s.sid = forgotten.sid) "
         "AND NOT EXISTS (SELECT 1 FROM revision r WHERE r.sid = forgotten.sid) AND sid IN "
-        "(SELECT value FROM json_each(?))",
-        (json.dumps(gone),),
-    )
-
-
-def _mark_forgotten(context: Context, lids: list[int]) -> None:
-    """Without a record nobody can tell any more whether an occurrence was launched: from now on it may have been."""
-    context.db.execute(
-        "INSERT INTO forgotten SELECT sid, max(instant_s) FROM launch "
-        f"WHERE lid IN (SELECT value FROM json_each(?)) AND kind = {LaunchKind.SCHEDULED:d} "
-        f"AND state >= {CLOSED_FROM} AND started_ms IS NOT NULL GROUP BY sid "
-        "ON CONFLICT (sid) DO UPDATE SET upto_s = max(upto_s, excluded.upto_s)",
-        (json.dumps(lids),),
-    )
+        "(SELECT value FROM json_each(?)) RETURNING upto_s",
+        (json.dumps(sorted(gone)),),
+    ).fetchall()
+    meta.unrecorded_upto_s = max([meta.unrecorded_upto_s, *(upto_s for (upto_s,) in marks)])

@@ -18,6 +18,7 @@ from tocsin.model.rule import Missed, Rule, decode_rule, encode_rule
 from tocsin.model.schedule import Schedule, is_same
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
+from tocsin.state.retention import VERSION_IS_UNUSED
 
 VERSIONS_KEPT = 200
 """Former versions of one schedule, beside those that launches refer to."""
@@ -272,7 +273,7 @@ def _record_skipped(context: Context, sid: int, version: int, instant_s: int, re
 
 def _keep_revision(context: Context, schedule_id: str, present: _Present, ended_by: str) -> None:
     context.db.execute(
-        "INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             present.sid,
             present.version,
@@ -288,6 +289,7 @@ def _keep_revision(context: Context, schedule_id: str, present: _Present, ended_
             present.act,
             present.actor,
             ended_by,
+            context.meta.next_lid,
         ),
     )
     if present.version > VERSIONS_KEPT:
@@ -297,9 +299,12 @@ def _keep_revision(context: Context, schedule_id: str, present: _Present, ended_
 def _forget_surplus_versions(context: Context, present: _Present) -> None:
     """A program that edits every minute must not fill the disk; what a launch refers to stays."""
     context.db.execute(
-        "DELETE FROM revision WHERE sid = ?1 AND version <= ?2 AND NOT EXISTS "
-        "(SELECT 1 FROM launch l WHERE l.sid = ?1 AND l.version = revision.version)",
-        (present.sid, present.version - VERSIONS_KEPT),
+        f"DELETE FROM revision WHERE sid = :sid AND version <= :upto AND {VERSION_IS_UNUSED}",
+        {
+            "sid": present.sid,
+            "upto": present.version - VERSIONS_KEPT,
+            "counted_lid": context.meta.counted_lid,
+        },
     )
 
 
@@ -310,7 +315,7 @@ def _set_due(
     stays as it is; one that had passed before it was asked for (``@at``) counts as missed."""
     db, _, entry = context
     db.execute("DELETE FROM due WHERE sid = ?", (sid,))
-    if instant_s is None or _has_launch(context, sid, instant_s):
+    if instant_s is None or _has_launch(context, sid, instant_s) or _may_have_had(context, sid, instant_s):
         return None
     version, rule = db.execute("SELECT version, rule FROM schedule WHERE sid = ?", (sid,)).fetchone()
     if skip_past and instant_s * 1000 < entry.time_ms:
@@ -329,5 +334,13 @@ def _has_launch(context: Context, sid: int, instant_s: int) -> bool:
     found = context.db.execute(
         "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?",
         (sid, instant_s, int(LaunchKind.SCHEDULED)),
+    ).fetchone()
+    return found is not None
+
+
+def _may_have_had(context: Context, sid: int, instant_s: int) -> bool:
+    """Its record may have been deleted, be it by this very entry."""
+    found = context.db.execute(
+        "SELECT 1 FROM forgotten WHERE sid = ? AND upto_s >= ?", (sid, instant_s)
     ).fetchone()
     return found is not None

@@ -11,7 +11,7 @@ from tests.replica.several import Town
 
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
-from tocsin.model.command import PutSchedule
+from tocsin.model.command import Backfill, PutSchedule
 from tocsin.model.schedule import convert
 from tocsin.node import compose
 from tocsin.replica.replica import Replica
@@ -79,3 +79,7 @@ def in_town(tmp_path: Path, work: Callable[[Town], Awaitable[None]]) -> None:
             await town.close()
 
     asyncio.run(asyncio.wait_for(whole(), 60))
+
+
+def backfill(id: str) -> Backfill:
+    return Backfill(id, 0, 60)

@@ -87,7 +87,7 @@ def nobody_waits_for_ever_when_the_loop_ends() -> None:
     asyncio.run(run())
 
 
-def what_comes_to_nothing_is_answered_at_once(tmp_path: Path) -> None:
+def a_command_that_changes_nothing_is_answered_without_an_entry(tmp_path: Path) -> None:
     async def run() -> Any:
         store = Store(tmp_path / "state.db")
         wishes = Wishes(lambda: None)
@@ -96,6 +96,8 @@ def what_comes_to_nothing_is_answered_at_once(tmp_path: Path) -> None:
         found = prepared(store.db, wishes.take(), 0)
         store.close()
         assert found.changes == found.wishes == []
+        assert not asked.done(), "an answer before it is certain who leads"
+        found.settle([])
         return await asked
 
     assert asyncio.run(run()) == {}

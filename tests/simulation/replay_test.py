@@ -24,7 +24,7 @@ from tocsin.simulation import original
 from tocsin.simulation.plan import make_plan
 from tocsin.simulation.replay import SETTLED_S, Start, load
 from tocsin.simulation.run import Outcome, simulate
-from tocsin.state import apply
+from tocsin.state.apply import dispatch
 
 WAYS = ("stopped", "killed", "running")
 """How it was when it was copied."""
@@ -180,7 +180,7 @@ def a_version_that_applies_entries_differently_is_refused(
     def nothing(context: Any, change: Any) -> None:
         return None
 
-    monkeypatch.setitem(apply._HANDLERS, c.LaunchesSucceeded, nothing)
+    monkeypatch.setitem(dispatch._HANDLERS, c.LaunchesSucceeded, nothing)
     with pytest.raises(
         StateDamaged, match="this version builds another state from the same journal"
     ) as refused:
@@ -249,7 +249,7 @@ def a_bad_journal_is_named(harm: Callable[[Path], None], told: str, golden: Path
 
 
 def a_change_that_is_not_known_is_refused(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(apply._HANDLERS, c.BackfillRequested)
+    monkeypatch.delitem(dispatch._HANDLERS, c.BackfillRequested)
     with pytest.raises(UnknownChange, match="does not know the change BackfillRequested"):
         load(golden)
 

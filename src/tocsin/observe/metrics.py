@@ -166,6 +166,10 @@ class Metrics:
             )
         )
         self.entries = self._counter("tocsin_journal_entries", "Journal entries written")
+        self.dropped_changes = self._counter(
+            "tocsin_dropped_changes",
+            "Parts of an entry that could not be applied and were left out of it: defects of the service",
+        )
         self.journal_seq = self._gauge("tocsin_journal_sequence", "The last entry applied")
         self.journal_age_seconds = self._gauge(
             "tocsin_journal_age_seconds",

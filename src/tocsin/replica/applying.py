@@ -12,10 +12,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tocsin.journal import codec
 from tocsin.model import change as c
-from tocsin.model.entry import Entry
+from tocsin.model.entry import Entry, Position
 from tocsin.replica.notices import Applied
-from tocsin.state.apply import apply
+from tocsin.state.apply import apply, tentative
+from tocsin.state.apply.tentative import TentativeEntry
 from tocsin.state.store import Store
 
 OnApplied = Callable[[int, Store], None]
@@ -50,15 +52,35 @@ class Applier:
     def apply(self, landed: Landed) -> list[object]:
         """One result a change."""
         results = apply(self._store, landed.seq, landed.entry, landed.raw)
+        self._note(landed.seq, landed.entry)
+        return results
+
+    @property
+    def position(self) -> Position:
+        """The last entry that was applied."""
+        return self._store.meta.position
+
+    def begin(self, entry: Entry) -> TentativeEntry:
+        """Execute an entry of our own that is not in the journal yet."""
+        return tentative.begin(self._store, entry, codec.encode)
+
+    def commit(self, executed: TentativeEntry) -> None:
+        """It is in the journal now."""
+        if executed.is_open:
+            executed.commit()
+        else:  # a full disk may have ended the transaction: the entry is applied as any other
+            apply(self._store, executed.seq, executed.entry, executed.raw)
+        self._note(executed.seq, executed.entry)
+
+    def _note(self, seq: int, entry: Entry) -> None:
         if self._on_applied is not None:
-            self._on_applied(landed.seq, self._store)
-        if landed.seq % DIGEST_EVERY == 0:
-            self.digests[landed.seq] = self._store.meta.digest.hex()
+            self._on_applied(seq, self._store)
+        if seq % DIGEST_EVERY == 0:
+            self.digests[seq] = self._store.meta.digest.hex()
             while len(self.digests) > DIGESTS_KEPT:
                 self.digests.popitem(last=False)
-        if any(isinstance(change, c.Checkpoint) for change in landed.entry.changes):
+        if any(isinstance(change, c.Checkpoint) for change in entry.changes):
             self._on_checkpoint(_pinned(self._store))
-        return results
 
     def apply_all(self, entries: Sequence[Landed]) -> int:
         """Those that the state does not have yet. Returns how many these were."""

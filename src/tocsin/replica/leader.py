@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from tocsin.decide.due import DueRow
 from tocsin.errors import Deposed, JournalError, NoLeader, Stopping, TocsinError, Uncertain
 from tocsin.model import change as c
 from tocsin.model.command import Command
@@ -33,7 +34,7 @@ from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import Agenda, agenda
 from tocsin.replica.surroundings import Surroundings
 from tocsin.replica.vigil import HEARTBEAT_S, Vigil
-from tocsin.replica.wishes import COMMANDS_AT_ONCE, Prepared, Wish, Wishes, prepared, settle
+from tocsin.replica.wishes import COMMANDS_AT_ONCE, Prepared, Wish, Wishes, prepared
 from tocsin.state import queries
 
 log = structlog.get_logger()
@@ -211,7 +212,10 @@ class Leader:
             except (JournalError, Deposed, Stopping) as refused:
                 self._launcher.give_back(reports)
                 self._elsewhere.give_back(again, told)
-                return await self._not_written(refused, asked.wishes)
+                return await self._not_written(refused, asked)
+            except BaseException:
+                asked.fail(_uncertain(), _not_leading())
+                raise
             self._iterations.appended(self._proposer.append_s)
             self._iterations.step("commit")
             self._launcher.written(reports)
@@ -224,6 +228,10 @@ class Leader:
                 asked.settle(results[len(changes) - len(asked.changes) :])
             tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
             self._iterations.step("act")
+        elif self._around.office.holds():
+            asked.settle([])
+        else:  # another replica may lead by now, and know better
+            asked.fail(_not_leading(), _not_leading())
         self._vigil.acted(now_ms)
         return await self._summary(plan, reports, asked.wishes)
 
@@ -299,7 +307,7 @@ class Leader:
         try:
             await self._proposer.commit([c.Returned(since_ms)], self.term, now_ms)
         except JournalError as refused:
-            await self._not_written(refused, [])
+            await self._not_written(refused, None)
             return True
         if since_ms < now_ms:
             log.warning("nobody was able to act", seconds=round((now_ms - since_ms) / 1000, 1))
@@ -326,7 +334,7 @@ class Leader:
         requested: list[int] = []
         for change, result in zip(changes, results, strict=True):
             if isinstance(change, c.LaunchesStarted):
-                rows = plan.decision.started_rows
+                rows, result = _that_started(plan.decision.started_rows, result)
                 self._limits.started(zip(result, (row.spec for row in rows), strict=True))
                 self._launcher.hand_over(flights_of_starts(rows, result, self.term, now_ms))
             elif isinstance(change, c.CancelsOrdered):
@@ -385,16 +393,16 @@ class Leader:
                 log.warning("a launch that runs elsewhere cannot be cancelled yet", reason=str(wrong))
             await self._clock.wait(asyncio.Event(), ASK_EVERY_S)
 
-    async def _not_written(self, refused: TocsinError, wishes: list[Wish]) -> Tick:
+    async def _not_written(self, refused: TocsinError, asked: Prepared | None) -> Tick:
         """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
         self._outlook.forget()
-        if isinstance(refused, Stopping):
-            for wish in wishes:
-                settle(wish.answer, Uncertain("the service stopped before it was certain", hint="look first"))
+        is_certain = not isinstance(refused, Stopping)
         if not isinstance(refused, JournalError) or not refused.retryable:
+            if asked is not None:
+                asked.fail(_not_leading() if is_certain else _uncertain(), _not_leading())
             raise refused
-        for wish in wishes:
-            settle(wish.answer, refused)
+        if asked is not None:
+            asked.fail(refused, refused)
         self._proposer.complain(refused)
         self._iterations.step("commit")
         await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
@@ -466,6 +474,25 @@ class Leader:
         rest_s = self._vigil.rest_s(next_ms, self._proposer.sent_s)
         await self._clock.wait(self._wake, min(rest_s, self._forgetting.rest_s()))
         self._wake.clear()
+
+
+def _uncertain() -> Uncertain:
+    return Uncertain(
+        "it was not confirmed that it was written down: it may be carried out",
+        hint="look before you try again",
+    )
+
+
+def _not_leading() -> NoLeader:
+    return NoLeader("it is not certain any more that this replica leads", hint="try again in a moment")
+
+
+def _that_started(rows: list[DueRow], lids: Sequence[int | None]) -> tuple[list[DueRow], Sequence[int]]:
+    """Without those that could not be applied."""
+    if isinstance(lids, range):
+        return rows, lids
+    started = [(row, lid) for row, lid in zip(rows, lids, strict=True) if lid is not None]
+    return [row for row, _ in started], [lid for _, lid in started]
 
 
 def _attempts(again: Sequence[Again]) -> list[c.Change]:

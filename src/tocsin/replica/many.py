@@ -26,10 +26,16 @@ class Many(NamedTuple):
     """Of those that are put one by one: the last ones of the changes."""
     answers: dict[int, Any]
     """By their place: what became of those that are not simply created."""
+    simple: Sequence[int] = ()
+    """The places of those that are simply created, by the first of the changes."""
 
     def result(self, results: Sequence[Any]) -> dict[int, Any]:
+        """By their place: what became of each that was not simply created."""
         one_by_one = results[len(results) - len(self.places) :]
-        return {**self.answers, **dict(zip(self.places, one_by_one, strict=True))}
+        answers = {**self.answers, **dict(zip(self.places, one_by_one, strict=True))}
+        if self.simple and results and isinstance(results[0], TocsinError):
+            answers |= dict.fromkeys(self.simple, results[0])
+        return answers
 
 
 def prepare_many(db: sqlite3.Connection, command: PutSchedules, now_ms: int) -> Many:
@@ -52,7 +58,9 @@ def prepare_many(db: sqlite3.Connection, command: PutSchedules, now_ms: int) -> 
         and instant_s * 1000 + new.first_delays_ms[place] < now_ms
         and new.ids[place] not in known
     ]
-    simply = new.without({*places, *answers})
+    left_out = {*places, *answers}
+    simply = new.without(left_out)
+    simple = [place for place in range(len(new)) if place not in left_out] if left_out else range(len(new))
     changes: list[c.Change] = [c.SchedulesCreated(simply, command.actor)] if len(simply) else []
     singly: list[int] = []
     for place in places:
@@ -63,4 +71,4 @@ def prepare_many(db: sqlite3.Connection, command: PutSchedules, now_ms: int) -> 
             singly.append(place)
         except TocsinError as wrong:
             answers[place] = wrong
-    return Many(changes, singly, answers)
+    return Many(changes, singly, answers, simple)

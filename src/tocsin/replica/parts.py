@@ -271,7 +271,6 @@ class Parts:
         self.afterlife.add(term, launcher)
         self.proposer = Proposer(
             setup.journal,
-            store,
             self.applier,
             setup.office,
             setup.clock,

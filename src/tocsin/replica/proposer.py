@@ -1,4 +1,5 @@
-"""Changes become one durable entry, and are applied. One append is in flight at a time."""
+"""Changes become one durable entry: executed, then appended, then committed. What cannot be applied never becomes
+durable. One append is in flight at a time."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ from tocsin.errors import (
     TocsinError,
     Unknown,
 )
-from tocsin.journal import codec
 from tocsin.journal.contract import Election, Journal, settle
 from tocsin.model.change import Change
 from tocsin.model.entry import Entry, Position
 from tocsin.observe.metrics import Metrics
-from tocsin.replica.applying import Applier, Landed
+from tocsin.replica.applying import Applier
 from tocsin.replica.nagging import Nag
 from tocsin.replica.office import Office
-from tocsin.state.store import Store, is_damage
+from tocsin.state.apply.tentative import TentativeEntry
+from tocsin.state.store import is_damage
 
 log = structlog.get_logger()
 
@@ -43,7 +44,6 @@ class Proposer:
     def __init__(
         self,
         journal: Journal,
-        store: Store,
         applier: Applier,
         office: Office,
         clock: Clock,
@@ -52,7 +52,6 @@ class Proposer:
         new_id: Callable[[], bytes],
     ) -> None:
         self._journal = journal
-        self._store = store
         self._applier = applier
         self._office = office
         self._clock = clock
@@ -72,20 +71,55 @@ class Proposer:
     async def commit(
         self, changes: Sequence[Change], term: int, now_ms: int, election: Election | None = None
     ) -> list[object]:
-        """Append and apply. Raises JournalFull or JournalUnavailable when it is certain that nothing landed, and
-        Deposed when somebody else has written in its place."""
-        after = self._store.meta.position
+        """Execute, append, commit. Returns one result for each change.
+
+        Raises JournalFull or JournalUnavailable when it is certain that nothing landed, Deposed when somebody else has
+        written in its place, and Stopping where nobody waits any more to find out.
+        """
+        after = self._applier.position
         entry = Entry(self._new_id(), after.id, term, now_ms, list(changes))
-        raw = codec.encode(entry)
-        self.sent_s = sent_s = self._clock.elapsed_s()
-        await self._append(entry.id, raw, after, election)
+        executed = await self._execute(entry)
+        try:
+            self.sent_s = sent_s = self._clock.elapsed_s()
+            await self._append(entry.id, executed.raw, after, election)
+        except BaseException:
+            await asyncio.shield(self._on_state(executed.roll_back))
+            raise
         self._office.renewed(sent_s)
         self.append_s = self._clock.elapsed_s() - sent_s
         self._metrics.append_seconds.observe(self.append_s)
         self._metrics.entries.inc()
         if (silent_s := self._nag.over()) is not None:
             log.info("written again", after_s=silent_s)
-        return await self._apply(Landed(after.seq + 1, entry, raw))
+        await self._commit(executed)
+        return executed.results
+
+    async def _execute(self, entry: Entry) -> TentativeEntry:
+        """Nothing is in the journal yet, so a disk without room is a reason to refuse."""
+        executing: asyncio.Future[TentativeEntry] = asyncio.ensure_future(
+            self._on_state(self._applier.begin, entry)
+        )
+        try:
+            executed = await asyncio.shield(executing)
+        except asyncio.CancelledError:  # the thread goes on: no transaction may stay open behind it
+            await self._on_state((await executing).roll_back)
+            raise
+        except sqlite3.OperationalError as wrong:
+            if is_damage(wrong):
+                raise
+            self.problem = f"entries cannot be applied: {wrong}"
+            raise JournalFull(
+                self.problem, hint="free some room on the disk: it goes on by itself"
+            ) from wrong
+        for change, error in executed.dropped:
+            self._metrics.dropped_changes.inc()
+            log.error(
+                "change dropped: it cannot be applied",
+                change=type(change).__name__,
+                exc_info=error,
+                of=change,
+            )
+        return executed
 
     def complain(self, refused: TocsinError) -> None:
         """Certain that nothing was written: tell whoever runs this."""
@@ -132,20 +166,21 @@ class Proposer:
                 self._complain_of_silence()
                 await asyncio.sleep(0.2)
 
-    async def _apply(self, landed: Landed) -> list[object]:
-        """The entry is the truth already. Where there is no room to apply it, there is no way but to wait."""
+    async def _commit(self, executed: TentativeEntry) -> None:
+        """The entry is the truth already. Where there is no room to commit it, there is no way but to wait."""
         while True:
             try:
-                results: list[object] = await self._on_state(self._applier.apply, landed)
+                await asyncio.shield(self._on_state(self._applier.commit, executed))
                 self.problem = ""
-                self._applier.applied.notice(landed.seq)
-                return results
+                self._applier.applied.notice(executed.seq)
+                return
             except sqlite3.OperationalError as wrong:
                 if is_damage(wrong):
                     raise
-                self.problem = f"entry {landed.seq} is in the journal but cannot be applied yet: {wrong}"
-                log.error("cannot apply", seq=landed.seq, reason=str(wrong))
+                self.problem = f"entry {executed.seq} is in the journal but cannot be applied yet: {wrong}"
+                log.error("cannot apply", seq=executed.seq, reason=str(wrong))
                 if self.stopping:
+                    await self._on_state(executed.roll_back)
                     raise Stopping(self.problem) from wrong
                 await asyncio.sleep(1.0)
 

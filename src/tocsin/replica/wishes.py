@@ -112,6 +112,11 @@ class Prepared(NamedTuple):
     wishes: list[Wish]
     many: Many | None
     """How the results of all these changes are the answer to one wish; None: each wish has one."""
+    answered: list[tuple[Wish, object]]
+    """Wishes that need no change, and refusals. They too are told only when it is certain that this replica leads."""
+
+    def __bool__(self) -> bool:
+        return bool(self.wishes or self.answered)
 
     def settle(self, results: Sequence[Any]) -> None:
         """The changes have been applied: tell whoever asked."""
@@ -119,13 +124,24 @@ class Prepared(NamedTuple):
             results = [self.many.result(results)]
         for wish, result in zip(self.wishes, results, strict=True):
             settle(wish.answer, result)
+        for wish, result in self.answered:
+            settle(wish.answer, result)
+
+    def fail(self, written: TocsinError, unwritten: TocsinError) -> None:
+        """The entry was not acknowledged: ``written`` to those whose changes were in it, ``unwritten`` to the others,
+        whose answers come from a state that may be an old one."""
+        for wish in self.wishes:
+            settle(wish.answer, written)
+        for wish, _ in self.answered:
+            settle(wish.answer, unwritten)
 
 
 def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> Prepared:
-    """A wish that cannot be one, or that whoever asks has no right to any more, is answered here and now. Runs on the
-    state's thread."""
+    """Commands become changes. One that cannot be carried out, or that its caller has no right to any more, has its
+    answer already. Runs on the state's thread."""
     changes: list[Change] = []
     kept: list[Wish] = []
+    answered: list[tuple[Wish, object]] = []
     many: Many | None = None
     found = {id: tokens.find(db, id) for id in {wish.command.bearer for wish in wishes} if id}
     for wish in wishes:
@@ -134,17 +150,18 @@ def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> Pre
             if wish.command.bearer:
                 check_right(wish.command, found[wish.command.bearer], now_ms)
             if isinstance(wish.command, PutSchedules):
-                many = prepare_many(db, wish.command, now_ms)
-                changes += many.changes
-                if not many.changes:  # nothing to write down, so nothing to wait for
-                    wish.answer.get_loop().call_soon_threadsafe(settle, wish.answer, many.result([]))
+                listed = prepare_many(db, wish.command, now_ms)
+                if not listed.changes:
+                    answered.append((wish, listed.result([])))
                     continue
+                many = listed
+                changes += listed.changes
             else:
                 changes.append(prepare(db, wish.command, now_ms))
             kept.append(wish)
         except TocsinError as wrong:
-            wish.answer.get_loop().call_soon_threadsafe(settle, wish.answer, wrong)
-    return Prepared(changes, kept, many)
+            answered.append((wish, wrong))
+    return Prepared(changes, kept, many, answered)
 
 
 def settle(answer: asyncio.Future[Any], result: object) -> None:

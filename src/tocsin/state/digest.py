@@ -1,13 +1,14 @@
 """Checksums by which replicas compare themselves.
 
-The running digest covers the entries applied, in order. The full digest covers every row of every table, so it
-also shows a difference in how the entries were applied.
+The running digest covers the entries applied, in order, and what applying them returned. The full digest covers every
+row of every table, so it also shows a difference in how the entries were applied.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections.abc import Sequence
 
 import msgspec
 
@@ -28,9 +29,12 @@ _ORDERED = {
 }
 
 
-def running_digest(before: bytes, raw: bytes) -> bytes:
+def running_digest(before: bytes, raw: bytes, results: Sequence[object]) -> bytes:
     """The digest after one more entry."""
-    return hashlib.blake2b(before + raw, digest_size=16).digest()
+    digest = hashlib.blake2b(before, digest_size=16)
+    digest.update(raw)
+    digest.update(repr(results).encode(errors="surrogatepass"))
+    return digest.digest()
 
 
 def full_digest(db: sqlite3.Connection) -> str:

@@ -25,17 +25,17 @@ from tocsin.journal.contract import Election, Record
 from tocsin.model import change as c
 from tocsin.model.change import Change
 from tocsin.model.entry import Position
-from tocsin.replica import applying, leader
+from tocsin.replica import leader
 from tocsin.replica.follower import catch_up
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.wishes import Wish
 from tocsin.replica.wishes import settle as settle_wish
 from tocsin.simulation.quorum import Quorum
 from tocsin.simulation.virtual import Process
-from tocsin.state.apply import _HANDLERS, _copy, _handler
+from tocsin.state import apply as state_apply
+from tocsin.state.apply import tentative
 from tocsin.state.apply.context import Context
-from tocsin.state.digest import running_digest
-from tocsin.state.store import save_meta
+from tocsin.state.apply.dispatch import _HANDLERS, handle
 
 
 def launched_before_the_acknowledgement() -> AbstractContextManager[None]:
@@ -96,7 +96,7 @@ def unknown_is_written_once_more() -> AbstractContextManager[None]:
                 return await sound(self, changes, term, now_ms, *rest)
             except Unknown:
                 with suppress(JournalUnavailable):
-                    await catch_up(self._journal, self._applier, self._store, self._on_state)
+                    await catch_up(self._journal, self._applier, self._applier._store, self._on_state)
                 await asyncio.sleep(0.2)
 
     return replaced(Proposer, commit=commit, _append=append)
@@ -113,22 +113,11 @@ def unknown_is_done() -> AbstractContextManager[None]:
 
 
 def old_terms_count() -> AbstractContextManager[None]:
-    def apply(store: Any, seq: int, entry: Any, raw: bytes) -> list[object]:
-        meta = _copy(store.meta)
-        results: list[object] = []
+    def execute(db: Any, meta: Any, entry: Any) -> list[object]:
+        context = Context(db, meta, entry)
+        return [handle(context, change) for change in entry.changes]
 
-        def work(db: Any) -> None:
-            context = Context(db, meta, entry)
-            results.extend(_handler(change)(context, change) for change in entry.changes)
-            meta.seq, meta.last_id, meta.time_ms = seq, entry.id, max(meta.time_ms, entry.time_ms)
-            meta.digest = running_digest(meta.digest, raw)
-            save_meta(db, meta)
-
-        store.transact(work)
-        store.meta = meta
-        return results
-
-    return replaced(applying, apply=apply)
+    return together(replaced(state_apply, execute=execute), replaced(tentative, execute=execute))
 
 
 def refused_entries_land() -> AbstractContextManager[None]:

@@ -24,8 +24,8 @@ from tocsin.replica import rounds
 from tocsin.replica.parts import Parts
 from tocsin.simulation.virtual import PROCESS
 from tocsin.state import snapshot
-from tocsin.state.apply import _HANDLERS
 from tocsin.state.apply.context import Context
+from tocsin.state.apply.dispatch import _HANDLERS
 
 
 def snapshots_without_open_launches() -> AbstractContextManager[None]:

@@ -24,8 +24,8 @@ from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, flight_of_row
 from tocsin.replica.surroundings import Surroundings
-from tocsin.state.apply import _HANDLERS
 from tocsin.state.apply.context import Context
+from tocsin.state.apply.dispatch import _HANDLERS
 from tocsin.state.queries import OrderRow
 from tocsin.targets.contract import SUCCEEDED
 

@@ -24,7 +24,9 @@ from tocsin.model.command import (
     SwitchSchedule,
 )
 from tocsin.model.ids import launch_name
-from tocsin.model.launch import LaunchState
+from tocsin.model.launch import CLOSED_FROM, LaunchState
+from tocsin.replica.outcomes import changes_of
+from tocsin.replica.reports import Reports
 from tocsin.state import minutes
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
@@ -38,6 +40,8 @@ class Row(NamedTuple):
     started_ms: int | None
     planned_ms: int
     reason: str | None
+    called_ms: int | None
+    asked_ms: int | None
 
 
 class Recounting(Desk):
@@ -45,7 +49,9 @@ class Recounting(Desk):
 
     def __init__(self) -> None:
         self.counted: dict[int, Counter[str]] = {}
-        self.late_ms: dict[int, list[int]] = {}
+        self.late_ms: dict[int, dict[int, int]] = {}
+        """By minute and launch."""
+        self.latest_ms: Counter[int] = Counter()
         super().__init__(START)
 
     def commit(self, *changes: c.Change) -> list[Any]:
@@ -54,15 +60,16 @@ class Recounting(Desk):
         minute = self.now_ms // MINUTE_MS
         seen = self.counted.setdefault(minute, Counter())
         for lid, row in self._rows().items():
-            self._note(seen, minute, before.get(lid), row)
+            self._note(seen, minute, lid, before.get(lid), row)
         seen["missed"] += max(0, self._missed() - missed)
         return results
 
-    def _note(self, seen: Counter[str], minute: int, old: Row | None, row: Row) -> None:
+    def _note(self, seen: Counter[str], minute: int, lid: int, old: Row | None, row: Row) -> None:
         if row.started_ms is not None and (old is None or old.started_ms is None):
             seen["started"] += 1
             if row.kind == 0 and old is None:  # what has waited in line is not late
-                self.late_ms.setdefault(minute, []).append(max(0, row.started_ms - row.planned_ms))
+                self._note_late(minute, lid, row.started_ms - row.planned_ms)
+        self._note_call(lid, old, row)
         if row.state >= 10 and (old is None or old.state != row.state):
             name = LaunchState(row.state).name.lower()
             is_missed = name == "skipped" and (row.reason or "").startswith("missed:")
@@ -70,10 +77,26 @@ class Recounting(Desk):
         if row.attempt > max(1, old.attempt if old else 1):
             seen["retries"] += 1
 
+    def _note_late(self, minute: int, lid: int, late_ms: int) -> None:
+        self.late_ms.setdefault(minute, {})[lid] = max(0, late_ms)
+        self.latest_ms[minute] = max(self.latest_ms[minute], late_ms)
+
+    def _note_call(self, lid: int, old: Row | None, row: Row) -> None:
+        """It was called later than it was started, or not at all."""
+        if old is None or row.started_ms is None or row.asked_ms is not None:
+            return
+        minute = row.started_ms // MINUTE_MS
+        late = self.late_ms.get(minute, {})
+        if row.state == LaunchState.SKIPPED and old.state < CLOSED_FROM and row.attempt:
+            self.counted[minute]["started"] -= 1
+            late.pop(lid, None)
+        elif lid in late and row.called_ms is not None and row.called_ms != old.called_ms:
+            self._note_late(minute, lid, row.called_ms - row.planned_ms)
+
     def _rows(self) -> dict[int, Row]:
         found = self.db.execute(
             "SELECT lid, kind, state, attempt, started_ms, coalesce(asked_ms, planned_ms, instant_s * 1000), "
-            "reason FROM launch"
+            "reason, called_ms, asked_ms FROM launch"
         )
         return {lid: Row(*rest) for lid, *rest in found}
 
@@ -97,25 +120,26 @@ class Recounting(Desk):
 
     def _compare(self, found: Activity, of: list[int]) -> None:
         expected: Counter[str] = sum((self.counted[minute] for minute in of), Counter())
-        late_ms = sorted(value for minute in of for value in self.late_ms.get(minute, []))
+        late_ms = sorted(value for minute in of for value in self.late_ms.get(minute, {}).values())
+        latest_ms = max(self.latest_ms[minute] for minute in of)
         names = ("started", "succeeded", "failed", "skipped", "cancelled", "in_doubt", "missed", "retries")
         assert {name: getattr(found, name) for name in names} == {name: expected[name] for name in names}
         assert found.late == sum(value > LATE_MS for value in late_ms)
-        assert found.lateness_max_ms == (late_ms[-1] if late_ms else None)
-        assert found.lateness_p50_ms == _bounded(late_ms, 50)
-        assert found.lateness_p99_ms == _bounded(late_ms, 99)
+        assert found.lateness_max_ms == (latest_ms if late_ms else None)
+        assert found.lateness_p50_ms == _bounded(late_ms, 50, latest_ms)
+        assert found.lateness_p99_ms == _bounded(late_ms, 99, latest_ms)
 
 
 def _numbers(found: Activity) -> list[Any]:
     return [getattr(found, name) for name in Activity.__struct_fields__]
 
 
-def _bounded(late_ms: list[int], percent: int) -> int | None:
+def _bounded(late_ms: list[int], percent: int, latest_ms: int) -> int | None:
     """The percentile itself, and from there up to the next bound."""
     if not late_ms:
         return None
     exact = late_ms[-(-len(late_ms) * percent // 100) - 1]
-    return min([bound for bound in minutes.BOUNDS_MS if bound >= exact] + [late_ms[-1]])
+    return min([bound for bound in minutes.BOUNDS_MS if bound >= exact] + [latest_ms])
 
 
 @pytest.fixture
@@ -179,7 +203,21 @@ def _report(desk: Recounting, chance: random.Random) -> None:
     if desk.flights:
         verdict = chance.choice([Verdict.SUCCEEDED, Verdict.FAILED, Verdict.UNKNOWN])
         outcome = SUCCEEDED if verdict is Verdict.SUCCEEDED else Outcome(verdict, reason="why not")
-        desk.end(chance.choice(sorted(desk.flights)), outcome)
+        lid = chance.choice(sorted(desk.flights))
+        if chance.random() < 0.5:
+            flight = desk.flights[lid]
+            flight.note_call(chance.randint(flight.order.generated_at_ms, desk.now_ms))
+        desk.end(lid, outcome)
+        desk.turns()
+
+
+def _expire(desk: Recounting, chance: random.Random) -> None:
+    """Its deadline passed before the call."""
+    asked = desk.db.execute("SELECT lid FROM launch WHERE asked_ms IS NOT NULL").fetchall()
+    found = [f for f in desk.flights.values() if f.order.attempt == 1 and (f.lid,) not in asked]
+    if found:
+        flight = desk.flights.pop(chance.choice(found).lid)
+        desk.commit(*changes_of(Reports(expired=[flight]), {}, desk.now_ms))
         desk.turns()
 
 
@@ -214,7 +252,7 @@ def _withdraw(desk: Recounting, chance: random.Random) -> None:
         desk.turns()
 
 
-_STEPS = (*[_define] * 2, *[_wait] * 4, *[_report] * 3, _be_away, _run, _operate, _edit, _withdraw)
+_STEPS = (*[_define] * 2, *[_wait] * 4, *[_report] * 3, _expire, _be_away, _run, _operate, _edit, _withdraw)
 
 
 def an_outcome_that_comes_too_late_is_not_counted(desk: Recounting) -> None:

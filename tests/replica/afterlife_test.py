@@ -20,7 +20,7 @@ from tocsin.replica.afterlife import Afterlife
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, Flight, flight_of_row
 from tocsin.replica.lanes import ROOM_FOR_ALL
-from tocsin.replica.launcher import DOUBTS_KEPT, Launcher
+from tocsin.replica.launcher import Launcher
 from tocsin.replica.office import SoleOffice
 from tocsin.replica.peers import Fate
 from tocsin.replica.terms import OwnTerms
@@ -100,28 +100,15 @@ def a_call_is_known_from_the_moment_it_is_made_until_its_end_is_written() -> Non
         assert (await scene.fate(flight)).how == "flying"
         scene.world.calls[0].ends()
         await scene.settle()
-        ended = Fate("ended", SUCCEEDED)
-        assert await scene.fate(flight) == ended
+        ended = await scene.fate(flight)
+        assert (ended.how, ended.outcome and ended.outcome.verdict) == ("ended", Verdict.SUCCEEDED)
+        assert ended.outcome.called_ms == flight.called_ms is not None
         reports = scene.launcher.take()  # the entry is on its way
         assert await scene.fate(flight) == ended
         scene.launcher.give_back(reports)
         assert await scene.fate(flight) == ended
         scene.launcher.written(scene.launcher.take())
         assert scene.launcher.unwritten() == {}
-
-    _in_scene(work)
-
-
-def doubt_is_known_for_longer_than_it_takes_to_write_it_down() -> None:
-    async def work(scene: _Scene) -> None:
-        flights = [_flight(number) for number in range(DOUBTS_KEPT + 5)]
-        for flight in flights:
-            scene.launcher.report(flight, UNKNOWN)
-        while scene.launcher.pending:
-            scene.launcher.written(scene.launcher.take())
-        assert await scene.fate(flights[-1]) == Fate("ended", UNKNOWN)
-        assert scene.launcher.unwritten() == {}
-        assert len(scene.launcher.known()) == DOUBTS_KEPT, "it must not fill the memory"
 
     _in_scene(work)
 

@@ -130,20 +130,15 @@ def whoever_would_rather_have_it_twice_has_it_repeated_at_any_age() -> None:
 
 
 def a_doubt_that_could_not_be_repeated_is_not_forgotten() -> None:
-    """To withdraw it would be to say that it was never called."""
+    """It is withdrawn, and its row says that a call before it may have gone out."""
 
     async def tried() -> None:
         scene = _Scene(_Forgetful())
         scene.launcher.close()
         scene.launcher.hand_over([_flight(0)], doubtful=True)
         await scene.launcher.settled()
-        reports = scene.launcher.take()
-        assert not reports.withdrawn
-        ((_, outcome),) = reports.ended
-        assert outcome.verdict is Verdict.UNKNOWN
-        scene.launcher.hand_over([_flight(0)])
-        await scene.launcher.settled()
-        assert scene.launcher.take().withdrawn
+        (flight,) = scene.launcher.take().withdrawn
+        assert flight.doubted
 
     asyncio.run(tried())
 
@@ -155,12 +150,12 @@ def a_repeat_that_did_not_go_out_leaves_the_doubt_as_it_was() -> None:
 
     async def tried() -> None:
         scene = _Scene(Absent())
-        for was_doubted, verdict in ((1, Verdict.UNKNOWN), (0, Verdict.NOT_STARTED)):
-            flight = flight_of_row(_row(0)._replace(attempt=2, was_doubted=was_doubted), 2)
+        for doubt, state in ((1, LaunchState.IN_DOUBT), (None, LaunchState.FAILED)):
+            flight = flight_of_row(_row(0)._replace(attempt=20, doubt=doubt), 2)
             scene.launcher.hand_over([flight])
             await scene.launcher.settled()
             ((_, outcome),) = scene.launcher.take().ended
-            assert (outcome.verdict, outcome.reason) == (verdict, "not connected")
+            assert settlement_of(flight, outcome, scene.target, 0).state is state
 
     asyncio.run(tried())
 
@@ -179,17 +174,17 @@ def a_further_attempt_knows_whether_one_before_it_may_have_gone_out() -> None:
     desk = Desk(START)
     put(desk, cron="@at 2023-11-14T22:14:00Z", retry={"limit": 5, "backoff": "10s", "jitter": 0})
     at(desk, 40)
-    assert not _only(desk).order.is_repeat
+    assert not _only(desk).doubted
     _end(desk, FAILED)
     at(desk, 60)
-    assert not _only(desk).order.is_repeat
+    assert not _only(desk).doubted
     _end(desk, UNKNOWN)
     at(desk, 120)
-    assert _only(desk).order.is_repeat
+    assert _only(desk).doubted
     _end(desk, FAILED)
     at(desk, 200)
     flight = _only(desk)
-    assert flight.order.is_repeat
+    assert flight.doubted
     assert flight.order.generated_at_ms == (START + 40) * 1000
     desk.close()
 
@@ -200,10 +195,10 @@ def what_a_person_has_looked_at_is_called_again_at_any_age() -> None:
     at(desk, 40)
     _end(desk, UNKNOWN)
     at(desk, 60)
-    assert _only(desk).order.is_repeat
+    assert _only(desk).doubted
     _end(desk, UNKNOWN, remembered_s=0.0)
     assert desk.states_of("s") == {START + 40: "in_doubt"}
     lid = desk.command(ResolveLaunch(f"s-{START + 40}", "relaunch", "", "ann"))
     desk.hand_over([lid])
-    assert not _only(desk).order.is_repeat
+    assert not _only(desk).doubted
     desk.close()

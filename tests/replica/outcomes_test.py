@@ -32,7 +32,7 @@ def a_doubt_is_resolved_as_what_was_told(verdict: Verdict, state: LaunchState) -
 
 
 @pytest.mark.parametrize(
-    ("is_repeat", "attempt", "state"),
+    ("is_doubted", "attempt", "state"),
     [
         (False, 1, LaunchState.FAILED),
         (True, 2, LaunchState.RETRYING),
@@ -40,9 +40,9 @@ def a_doubt_is_resolved_as_what_was_told(verdict: Verdict, state: LaunchState) -
     ],
 )
 def that_a_repeat_did_not_go_out_does_not_make_the_call_before_it_a_failure(
-    is_repeat: bool, attempt: int, state: LaunchState
+    is_doubted: bool, attempt: int, state: LaunchState
 ) -> None:
-    order = Order("s-60", "s", 60, attempt, 1, 60_000, NullTarget(), is_repeat=is_repeat)
-    flight = Flight(1, order, _LaunchSpec(NullTarget(), msgspec.Raw(b"\xc0")))
+    order = Order("s-60", "s", 60, attempt, 1, 60_000, NullTarget())
+    flight = Flight(1, order, _LaunchSpec(NullTarget(), msgspec.Raw(b"\xc0")), doubted=is_doubted)
     refused = Outcome(Verdict.NOT_STARTED, "connection refused")
     assert settlement_of(flight, refused, Nowhere(), 60_000).state is state

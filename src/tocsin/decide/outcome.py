@@ -62,7 +62,8 @@ def settle(
     if ended is Ended.CANCELLED:
         return Settlement(LaunchState.CANCELLED, "; ".join(filter(None, [cancel, reason])) or "cancelled")
     if ended is Ended.UNKNOWN:
-        policy = (retry if retry.limit else WHEN_IN_DOUBT) if may_repeat and cancel is None else NEVER
+        is_over = not may_repeat or cancel is not None or permanent
+        policy = NEVER if is_over else (retry if retry.limit else WHEN_IN_DOUBT)
         return _settle_doubt(name, attempt, reason, policy, now_ms)
     if cancel is not None:
         return Settlement(LaunchState.CANCELLED, cancel)

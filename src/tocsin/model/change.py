@@ -123,6 +123,8 @@ class AttemptsStarted(_Change, frozen=True):
 
     lids: list[int]
     attempts: list[int]
+    doubtful: list[bool] | None = None
+    """Which of these may have been called before, in this very attempt, by a former leader. None: none of them."""
 
 
 class CancelsOrdered(_Change, frozen=True):
@@ -137,6 +139,8 @@ class LaunchesAccepted(_Change, frozen=True):
 
     lids: list[int]
     attempts: list[int]
+    called_ms: list[int | None] | None = None
+    """When the calls were made. None: as good as at the start's entry, which is the rule in a herd."""
 
 
 class LaunchesSucceeded(_Change, frozen=True):
@@ -146,6 +150,8 @@ class LaunchesSucceeded(_Change, frozen=True):
     attempts: list[int]
     ended_ms: list[int] | None
     exit_codes: list[int | None] | None
+    called_ms: list[int | None] | None = None
+    """As in ``LaunchesAccepted``."""
 
 
 class LaunchesEnded(_Change, frozen=True):
@@ -157,6 +163,10 @@ class LaunchesEnded(_Change, frozen=True):
     reasons: list[str]
     ended_ms: list[int]
     exit_codes: list[int | None]
+    called_ms: list[int | None] | None = None
+    """As in ``LaunchesAccepted``."""
+    held_ms: list[int | None] | None = None
+    """Until when each that is in doubt keeps its place in ``overlap`` and in limits. None: nothing is in doubt."""
 
 
 class AttemptsFailed(_Change, frozen=True):
@@ -168,6 +178,10 @@ class AttemptsFailed(_Change, frozen=True):
     ended_ms: list[int]
     exit_codes: list[int | None]
     retry_at_ms: list[int]
+    doubtful: list[bool]
+    """Which of these attempts may have gone out."""
+    called_ms: list[int | None] | None = None
+    """As in ``LaunchesAccepted``."""
 
 
 class HandOversWithdrawn(_Change, frozen=True):

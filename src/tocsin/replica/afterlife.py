@@ -60,7 +60,7 @@ class Afterlife:
     async def fates(self, asked: Sequence[Asked]) -> list[Fate]:
         """As far as it can be known here, whoever made the calls."""
         known = {
-            term: self._launchers[term].known()
+            term: self._launchers[term].unwritten()
             for term in {each.term for each in asked}
             if term in self._launchers
         }

@@ -84,6 +84,8 @@ class Concluder:
             again.append(Again(flight, doubtful=False))
             return "launched"
         if found.verdict is Verdict.ACCEPTED:
+            if found.called_ms is not None:
+                flight.note_call(found.called_ms)
             self._launcher.adopt(flight)
             return "adopted"
         self._launcher.report(flight, found)

@@ -224,6 +224,9 @@ class Elsewhere:
 
     def _told_late(self, case: _Case, fate: Fate) -> None:
         outcome = Outcome(Verdict.NOT_STARTED, "no call was made") if fate.how == "never" else fate.outcome
+        if outcome is not None and outcome.verdict is Verdict.NOT_STARTED and case.flight.doubted:
+            self._close(case)  # that this call was not made says nothing of the one before it
+            return
         if outcome is not None and outcome.verdict is not Verdict.UNKNOWN:
             self._close(case)
             self._resolved.append((case.flight, outcome, case.host))

@@ -10,13 +10,18 @@ import msgspec
 from tocsin.cron import parse_duration
 from tocsin.decide.due import DueRow
 from tocsin.decide.outcome import RetryPolicy
+from tocsin.decide.timeline import plan
+from tocsin.errors import InvalidSchedule
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind
+from tocsin.model.rule import Rule, encode_rule
 from tocsin.model.schedule import Retry
 from tocsin.model.target import TargetSpec, kind_of
 from tocsin.state.queries import OrderRow
 from tocsin.targets.contract import Order
 
+CALLED_AT_ONCE_MS = 100
+"""A first call that was made within this time of its start's entry needs no time of its own in the record."""
 _NO_PAYLOAD = msgspec.Raw(b"\xc0")
 SMALL_BYTES = 2_048
 _DROPPED = bytes(bytearray(b"null"))
@@ -31,6 +36,8 @@ class _LaunchSpec(msgspec.Struct, frozen=True, gc=False):
     on_doubt: Literal["skip", "relaunch"] = "skip"
     retry: Retry | None = None
     timeout: str | None = None
+    deadline: str | None = None
+    jitter: str | None = None
 
 
 _decode = msgspec.msgpack.Decoder(_LaunchSpec).decode
@@ -45,6 +52,12 @@ class Flight(msgspec.Struct, gc=False):
     cancel: str | None = None
     size: int = 1
     """Bytes of the schedule that it was made of."""
+    deadline_ms: int | None = None
+    """A first call later than this is not made. None: no such call is too late, or one was made before."""
+    called_ms: int | None = None
+    """When the call was made, by this machine's clock; None: it was not, or that is written down already."""
+    doubted: bool = False
+    """An earlier call of this launch may have gone out, and nobody knows."""
 
     def drop_payload(self) -> None:
         """It is not called, or not any more: what may wait or run for hours need not keep it."""
@@ -62,6 +75,13 @@ class Flight(msgspec.Struct, gc=False):
     @property
     def kind(self) -> str:
         return kind_of(self.order.target)
+
+    def is_late(self, now_ms: int) -> bool:
+        return self.deadline_ms is not None and now_ms > self.deadline_ms
+
+    def note_call(self, called_ms: int) -> None:
+        """A target's record of the call may have been made by a clock of less precision: no call precedes its start."""
+        self.called_ms = max(called_ms, self.order.generated_at_ms)
 
     def retry_policy(self) -> RetryPolicy:
         retry = self.spec.retry
@@ -84,16 +104,23 @@ class Again(NamedTuple):
 
 def flights_of_starts(rows: Sequence[DueRow], lids: Sequence[int], term: int, now_ms: int) -> list[Flight]:
     """For occurrences that were just started: the due rows hold all that is needed."""
-    return [
+    found = [
         _flight(lid, row.id, row.instant_s, False, 1, term, now_ms, None, row.spec)
         for lid, row in zip(lids, rows, strict=True)
     ]
+    for flight, row in zip(found, rows, strict=True):
+        if row.rule is not None:
+            settled = plan(row.resolved, row.zone, row.rule)
+            if settled.rule.deadline_ms:
+                planned_ms = settled.slot(row.id, row.instant_s).planned_ms
+                flight.deadline_ms = planned_ms + settled.rule.deadline_ms
+    return found
 
 
 def flight_of_row(row: OrderRow, term: int) -> Flight:
     """For a launch that was read back from the state."""
     manual = row.kind == LaunchKind.MANUAL
-    return _flight(
+    found = _flight(
         row.lid,
         row.id,
         row.instant_s,
@@ -103,8 +130,27 @@ def flight_of_row(row: OrderRow, term: int) -> Flight:
         row.started_ms,
         row.cancel,
         row.spec,
-        bool(row.was_doubted),
     )
+    found.doubted = row.doubt is not None
+    # To be too late is to be called for the first time. A person who asks for it knows that it is late.
+    if row.attempt <= 1 and not manual and row.asked_ms is None and found.spec.deadline is not None:
+        found.deadline_ms = _planned_ms(row, found.spec) + _duration_ms(found.spec.deadline, "deadline")
+    return found
+
+
+def _planned_ms(row: OrderRow, spec: _LaunchSpec) -> int:
+    """Of what waited in line it is not recorded where jitter planned it."""
+    if row.planned_ms is not None or spec.jitter is None:
+        return row.instant_s * 1000 if row.planned_ms is None else row.planned_ms
+    jitter = encode_rule(Rule(jitter_ms=_duration_ms(spec.jitter, "jitter")))
+    try:
+        return plan(row.resolved, row.zone, jitter).slot(row.id, row.instant_s).planned_ms
+    except InvalidSchedule:  # this machine's time zones are others: rather late than never
+        return row.instant_s * 1000 + _duration_ms(spec.jitter, "jitter")
+
+
+def _duration_ms(text: str, field: str) -> int:
+    return parse_duration(text, field=field) * 1000
 
 
 def _flight(
@@ -117,7 +163,6 @@ def _flight(
     generated_at_ms: int,
     cancel: str | None,
     raw: bytes,
-    was_doubted: bool = False,
 ) -> Flight:
     spec = _decode(raw)
     order = Order(
@@ -130,7 +175,6 @@ def _flight(
         target=spec.target,
         payload=_as_json(spec.payload),
         timeout_s=None if spec.timeout is None else float(parse_duration(spec.timeout, field="timeout")),
-        is_repeat=was_doubted and spec.on_doubt == "skip",
     )
     if len(raw) > SMALL_BYTES:  # what is not read here is a part of it, and would keep all of it
         spec = msgspec.structs.replace(spec, payload=_NO_PAYLOAD)

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.replica.flight import Flight
+from tocsin.replica.flight import CALLED_AT_ONCE_MS, Flight
 from tocsin.replica.lanes import (
     BATCHED_OUTSTANDING_MAX,
     CALLS_OUTSTANDING_MAX,
@@ -44,8 +44,8 @@ log = structlog.get_logger()
 
 CALLS_AT_ONCE = 256
 """Calls of one kind of target that are being made at the same time. What runs after it was accepted is not counted."""
-DOUBTS_KEPT = 10_000
 _CALL, _WATCH = "call", "watch"
+_LATE_REPEAT = "its deadline passed before it could be called again, and an earlier call may have gone out"
 _Key = tuple[str, int]
 """A launch's name and the attempt."""
 
@@ -65,8 +65,6 @@ class Launcher:
         self._reports = Reports()
         self._unconfirmed: list[tuple[Flight, Outcome]] = []
         """Ends that were taken to be written down, and of which it is not certain yet that they were."""
-        self._doubts: dict[_Key, Outcome] = {}
-        """Calls that were made and whose end nobody knows, after that was written down."""
         self._flying: dict[int, Flight] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they began."""
@@ -127,22 +125,24 @@ class Launcher:
 
     def hand_over(self, flights: Sequence[Flight], *, doubtful: bool = False) -> None:
         """Make the calls. Returns at once. ``doubtful``: they may have been made before, by a former leader."""
+        for flight in flights if doubtful else ():
+            flight.doubted = True
         for kind, some in _by_kind(flights).items():
             if kind in self._in_batches:
                 self._outstanding[kind].take(kind, len(some))
                 self._payloads.take(kind, sum([flight.size for flight in some]))
-                self._spawn(self._launch_batch(kind, some, doubtful), _CALL)
+                self._spawn(self._launch_batch(kind, some), _CALL)
             else:
                 for flight in some:
-                    self._hand_over_one(flight, doubtful)
+                    self._hand_over_one(flight)
 
-    def _hand_over_one(self, flight: Flight, doubtful: bool) -> None:
+    def _hand_over_one(self, flight: Flight) -> None:
         kind = flight.kind
         lane = lane_of_target(kind, flight.order.target)
         self._outstanding[kind].take(lane)
         self._payloads.take(lane, flight.size)
         self._flying[flight.lid] = flight
-        self._spawn(self._launch(flight, lane, doubtful), _CALL)
+        self._spawn(self._launch(flight, lane), _CALL)
 
     def adopt(self, flight: Flight) -> None:
         """It runs already: wait for its end."""
@@ -173,6 +173,8 @@ class Launcher:
 
     def report(self, flight: Flight, outcome: Outcome) -> None:
         """An attempt ended."""
+        if outcome.called_ms is not None:
+            flight.note_call(outcome.called_ms)
         self._reports.accepted.pop(flight.lid, None)
         self._reports.ended.append((flight, outcome))
         self._wake()
@@ -201,13 +203,9 @@ class Launcher:
 
     def written(self, reports: Reports) -> None:
         """What was taken stands in the journal."""
-        unknown = Verdict.UNKNOWN
-        if not reports.is_plain:
-            doubtful = [ended for ended in self._unconfirmed if ended[1].verdict is unknown]
-            self._doubts.update((_key(flight), outcome) for flight, outcome in doubtful)
         self._unconfirmed = []
-        while len(self._doubts) > DOUBTS_KEPT:
-            del self._doubts[next(iter(self._doubts))]
+        for flight in reports.accepted.values():
+            flight.called_ms = None
 
     def give_back(self, reports: Reports) -> None:
         """They could not be written down: keep them for the next time."""
@@ -217,6 +215,7 @@ class Launcher:
             {**reports.accepted, **newer.accepted},
             [*reports.ended, *newer.ended],
             [*reports.withdrawn, *newer.withdrawn],
+            [*reports.expired, *newer.expired],
         )
         for flight, _ in newer.ended:
             self._reports.accepted.pop(flight.lid, None)
@@ -243,19 +242,16 @@ class Launcher:
 
     def unwritten(self) -> dict[_Key, Outcome | None]:
         """Everything that was handed over and is not written down yet, by name and attempt: how it ended, or None while
-        it is under way. What was withdrawn is not in it: no call was made."""
+        it is under way. What was withdrawn is not in it: no call was made. Nor is what stands in the journal: doubt is
+        kept in the launch's row."""
         found: dict[_Key, Outcome | None] = {
             _key(flight): None
             for flights in (self._flying.values(), *self._batches.values())
             for flight in flights
         }
         for flight, outcome in (*self._unconfirmed, *self._reports.ended):
-            found[_key(flight)] = outcome
+            found[_key(flight)] = _with_call(flight, outcome)
         return found
-
-    def known(self) -> dict[_Key, Outcome | None]:
-        """The same, and what is written down as in doubt. What is not in it was not called, or has ended for good."""
-        return {**self._doubts, **self.unwritten()}
 
     async def drain(self, grace_s: float) -> None:
         """Make no more calls, give those that are being made a moment to end, then let go. What runs elsewhere
@@ -279,9 +275,9 @@ class Launcher:
             # A target never raises for what can go wrong with a call, so this is a defect: say so, loudly.
             log.error("a target broke its contract", exc_info=task.exception())
 
-    async def _launch(self, flight: Flight, lane: str, doubtful: bool) -> None:
+    async def _launch(self, flight: Flight, lane: str) -> None:
         try:
-            outcome = await self._call_in_turn(flight, lane, doubtful)
+            outcome = await self._call_in_turn(flight, lane)
         except Exception as broken:  # noqa: BLE001  # why: a launch whose target is broken must not stay open for ever
             outcome = _broken(flight.kind, broken)
         finally:
@@ -295,26 +291,28 @@ class Launcher:
         else:
             self._land(flight, outcome)
 
-    async def _call_in_turn(self, flight: Flight, lane: str, doubtful: bool) -> Outcome | None:
+    async def _call_in_turn(self, flight: Flight, lane: str) -> Outcome | None:
         """None: the call was not made."""
         slots = self._slots[flight.kind]
         if not await self._slot(flight, slots, lane):
             return None if flight.cancel is None else Outcome(Verdict.CANCELLED)
         try:
-            outcome = await self._call(flight, doubtful)
+            return await self._call(flight)
         finally:
             slots.give_back(lane)
-        return _less_certain(outcome) if doubtful and outcome is not None else outcome
 
     async def _slot(self, flight: Flight, slots: Slots, lane: str) -> bool:
-        """Wait for its turn, however long that takes. False: it shall not be called any more."""
+        """Wait for its turn, as long as its deadline allows. False: it shall not be called any more."""
         if slots.is_free(lane):
             return await slots.take(lane)
         if flight.cancel is not None or self._closed:
             return False
         ticket = self._tickets[flight.lid] = asyncio.get_running_loop().create_future()
         try:
-            return await slots.take(lane, ticket)
+            async with asyncio.timeout(self._left_s(flight)):
+                return await slots.take(lane, ticket)
+        except TimeoutError:
+            return False
         finally:
             del self._tickets[flight.lid]
 
@@ -325,28 +323,53 @@ class Launcher:
         ticket.set_result(False)
         return True
 
-    async def _call(self, flight: Flight, doubtful: bool) -> Outcome | None:
+    def _left_s(self, flight: Flight) -> float | None:
+        """Until its deadline has passed. None: it has none."""
+        if flight.deadline_ms is None:
+            return None
+        return max(0.0, (flight.deadline_ms + 1 - self._clock.wall_ms()) / 1000)
+
+    async def _call(self, flight: Flight) -> Outcome | None:
         """None: the call was not made."""
         if flight.cancel is not None:
             return Outcome(Verdict.CANCELLED)
-        if not self._may_call():
+        now_ms = self._clock.wall_ms()
+        if not self._may_call() or flight.is_late(now_ms):
             return None
-        outcome = await self._targets[flight.kind].launch(self._empowered(_order_of(flight, doubtful)))
-        return None if outcome.is_too_late else outcome
+        target = self._targets[flight.kind]
+        outcome = await target.launch(self._empowered(flight, isinstance(target, PatientTarget)))
+        if outcome.is_too_late:
+            return None
+        flight.note_call(outcome.called_ms or now_ms)
+        return outcome
 
-    def _empowered(self, order: Order) -> Order:
-        """With the end of our authority as it is known now: the target looks at it in the last moment."""
-        until_s = self._office.until_s()
-        return order if until_s is None else msgspec.structs.replace(order, until_s=until_s)
+    def _empowered(self, flight: Flight, is_patient: bool) -> Order:
+        """With the end of our authority as it is known now, and the deadline: the target looks at them in the last
+        moment."""
+        order, until_s, left_s = _order_of(flight), self._office.until_s(), self._left_s(flight)
+        deadline_s = None if left_s is None else self._clock.elapsed_s() + left_s
+        if deadline_s is not None and not is_patient:
+            until_s = deadline_s if until_s is None else min(until_s, deadline_s)
+        if until_s is None and deadline_s is None:
+            return order
+        return msgspec.structs.replace(order, until_s=until_s, deadline_s=deadline_s)
 
     def _may_call(self) -> bool:
         return self._office.holds() and not self._closed
 
     def _withdraw(self, flights: Sequence[Flight]) -> None:
+        """No call was made by this hand-over. Whoever comes next makes it, unless it is too late for that by then."""
+        now_ms = self._clock.wall_ms()
         for flight in flights:
             self._flying.pop(flight.lid, None)
             self._reports.accepted.pop(flight.lid, None)
-        self._reports.withdrawn.extend(flights)
+            flight.called_ms = None
+            if not flight.is_late(now_ms):
+                self._reports.withdrawn.append(flight)
+            elif flight.doubted:
+                self.report(flight, Outcome(Verdict.UNKNOWN, _LATE_REPEAT, permanent=True))
+            else:
+                self._reports.expired.append(flight)
         self._wake()
 
     async def _follow(self, flight: Flight) -> None:
@@ -370,45 +393,56 @@ class Launcher:
         self._flying.pop(flight.lid, None)
         self.report(flight, outcome)
 
-    async def _launch_batch(self, kind: str, flights: Sequence[Flight], doubtful: bool) -> None:
+    async def _launch_batch(self, kind: str, flights: Sequence[Flight]) -> None:
         target = self._targets[kind]
         assert isinstance(target, BatchTarget)
         outcomes: Sequence[Outcome]
         self._batch_number = number = self._batch_number + 1
+        count, size = len(flights), sum([flight.size for flight in flights])
+        flights = self._in_time(flights)
+        now_ms = self._clock.wall_ms()
         try:
             if self._may_call():
                 self._batches[number] = flights
-                outcomes = await target.launch_batch(self._orders(flights, doubtful))
+                outcomes = await target.launch_batch(self._orders(flights, isinstance(target, PatientTarget)))
             else:
                 outcomes = [TOO_LATE] * len(flights)
         except Exception as broken:  # noqa: BLE001  # why: the same
             outcomes = [_broken(kind, broken)] * len(flights)
         finally:
-            self._outstanding[kind].give_back(kind, len(flights))
-            self._payloads.give_back(kind, sum([flight.size for flight in flights]))
+            self._outstanding[kind].give_back(kind, count)
+            self._payloads.give_back(kind, size)
         self._batches.pop(number, None)  # not where the process lets go of it: then nobody knows its end
+        if flights and now_ms - min(f.order.generated_at_ms for f in flights) > CALLED_AT_ONCE_MS:
+            for flight in flights:
+                flight.note_call(now_ms)
         if outcomes.count(SUCCEEDED) == len(flights):
             self._reports.ended += zip(flights, outcomes, strict=True)
         else:
-            self._land_batch(flights, outcomes, doubtful, isinstance(target, ForgetfulTarget))
+            self._land_batch(flights, outcomes)
         self._wake()
 
-    def _orders(self, flights: Sequence[Flight], doubtful: bool) -> list[Order]:
-        orders = [_order_of(flight, True) for flight in flights] if doubtful else [f.order for f in flights]
-        if self._office.until_s() is not None:
-            orders = [self._empowered(order) for order in orders]
-        return orders
+    def _in_time(self, flights: Sequence[Flight]) -> Sequence[Flight]:
+        """Those whose deadline has not passed. The others are reported."""
+        now_ms = self._clock.wall_ms()
+        late = [f for f in flights if f.deadline_ms is not None and now_ms > f.deadline_ms]
+        if not late:
+            return flights
+        self._withdraw(late)
+        return [flight for flight in flights if not flight.is_late(now_ms)]
 
-    def _land_batch(
-        self, flights: Sequence[Flight], outcomes: Sequence[Outcome], doubtful: bool, is_forgetful: bool
-    ) -> None:
+    def _orders(self, flights: Sequence[Flight], is_patient: bool) -> list[Order]:
+        if self._office.until_s() is None and not any(f.doubted or f.deadline_ms for f in flights):
+            return [flight.order for flight in flights]
+        return [self._empowered(flight, is_patient) for flight in flights]
+
+    def _land_batch(self, flights: Sequence[Flight], outcomes: Sequence[Outcome]) -> None:
+        late = [flight for flight, outcome in zip(flights, outcomes, strict=True) if outcome.is_too_late]
+        if late:
+            self._withdraw(late)
         for flight, outcome in zip(flights, outcomes, strict=True):
-            # What is withdrawn counts as never called: where a repeat is harmless only for a while, that is not enough.
-            if outcome.is_too_late and not (doubtful and is_forgetful):
-                self._reports.withdrawn.append(flight)
-            else:
-                is_doubtful = doubtful or (is_forgetful and flight.order.is_repeat)
-                self._reports.ended.append((flight, _less_certain(outcome) if is_doubtful else outcome))
+            if not outcome.is_too_late:
+                self._reports.ended.append((flight, outcome))
 
 
 def _by_kind(flights: Sequence[Flight]) -> dict[str, Sequence[Flight]]:
@@ -425,16 +459,17 @@ def _key(flight: Flight) -> _Key:
     return flight.order.name, flight.order.attempt
 
 
-def _order_of(flight: Flight, doubtful: bool) -> Order:
-    if not doubtful or flight.spec.on_doubt == "relaunch":
+def _order_of(flight: Flight) -> Order:
+    if not flight.doubted or flight.spec.on_doubt == "relaunch":
         return flight.order
     return msgspec.structs.replace(flight.order, is_repeat=True)
 
 
-def _less_certain(outcome: Outcome) -> Outcome:
-    """That call did not go out, but one before it may have."""
-    is_certain = outcome.verdict is Verdict.NOT_STARTED
-    return msgspec.structs.replace(outcome, verdict=Verdict.UNKNOWN) if is_certain else outcome
+def _with_call(flight: Flight, outcome: Outcome) -> Outcome:
+    """As another replica is told of it."""
+    if flight.called_ms is None or outcome.called_ms is not None:
+        return outcome
+    return msgspec.structs.replace(outcome, called_ms=flight.called_ms)
 
 
 def _broken(kind: str, wrong: Exception) -> Outcome:

@@ -500,4 +500,11 @@ def _attempts(again: Sequence[Again]) -> list[c.Change]:
     if not again:
         return []
     flights = [flight for flight, _ in again]
-    return [c.AttemptsStarted([f.lid for f in flights], [f.order.attempt for f in flights])]
+    doubtful = [is_doubtful for _, is_doubtful in again]
+    return [
+        c.AttemptsStarted(
+            [flight.lid for flight in flights],
+            [flight.order.attempt for flight in flights],
+            doubtful if any(doubtful) else None,
+        )
+    ]

@@ -8,11 +8,13 @@ from tocsin.decide.outcome import Ended, Settlement, settle
 from tocsin.model import change as c
 from tocsin.model.ids import parse_launch_name
 from tocsin.model.launch import LaunchState
-from tocsin.replica.flight import Flight
+from tocsin.replica.flight import CALLED_AT_ONCE_MS, Flight
 from tocsin.replica.reports import Reports
 from tocsin.targets.contract import Outcome, Target, Verdict, recognises
 
 REASON_LENGTH_MAX = 500
+HELD_MS = 3_600_000
+"""So long a launch in doubt keeps its place in ``overlap`` and limits, if its schedule has no ``timeout``."""
 _WithLids = (
     c.LaunchesAccepted | c.LaunchesSucceeded | c.LaunchesEnded | c.AttemptsFailed | c.HandOversWithdrawn
 )
@@ -25,21 +27,23 @@ _RESOLVED = {
 
 def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> list[c.Change]:
     """One change a kind of outcome, as columns. Successes, which come in herds, take the short way."""
-    accepted = c.LaunchesAccepted([], [])
     good = (
         reports.ended
         if reports.is_plain
         else [pair for pair in reports.ended if pair[1].verdict is Verdict.SUCCEEDED]
     )
-    ended = c.LaunchesEnded([], [], [], [], [], [])
-    failed = c.AttemptsFailed([], [], [], [], [], [])
-    for flight in reports.accepted.values():
-        accepted.lids.append(flight.lid)
-        accepted.attempts.append(flight.order.attempt)
+    ended = c.LaunchesEnded([], [], [], [], [], [], [], [])
+    failed = c.AttemptsFailed([], [], [], [], [], [], [], [])
+    running = list(reports.accepted.values())
+    accepted = c.LaunchesAccepted(
+        [flight.lid for flight in running], [flight.order.attempt for flight in running], _calls(running)
+    )
     for flight, outcome in reports.ended if len(good) < len(reports.ended) else ():
         if outcome.verdict is not Verdict.SUCCEEDED:
             settlement = settlement_of(flight, outcome, targets[flight.kind], now_ms)
             _note_other(ended, failed, flight, outcome, settlement, now_ms)
+    for flight in reports.expired:
+        _note_expired(ended, flight, now_ms)
     withdrawn = c.HandOversWithdrawn(
         [flight.lid for flight in reports.withdrawn], [flight.order.attempt for flight in reports.withdrawn]
     )
@@ -64,7 +68,7 @@ def resolutions(told: Sequence[tuple[Flight, Outcome, str]]) -> list[c.Change]:
 
 def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int) -> Settlement:
     """The owner's policies applied to one outcome. That a repeat did not go out says nothing of the call before it."""
-    is_unknown = flight.order.is_repeat and outcome.verdict is Verdict.NOT_STARTED
+    is_unknown = flight.doubted and outcome.verdict is Verdict.NOT_STARTED
     return settle(
         Ended.UNKNOWN if is_unknown else Ended(int(outcome.verdict)),
         name=flight.order.name,
@@ -87,7 +91,24 @@ def _successes(good: Sequence[tuple[Flight, Outcome]], now_ms: int) -> c.Launche
         [flight.order.attempt for flight, _ in good],
         None if _is_blank(ended_ms) else [at_ms or now_ms for at_ms in ended_ms],
         None if _is_blank(codes) else codes,
+        _calls([flight for flight, _ in good]),
     )
+
+
+def _calls(flights: Sequence[Flight]) -> list[int | None] | None:
+    """When they were called, as far as that has to be told."""
+    calls = [flight.called_ms for flight in flights]
+    if _is_blank(calls):
+        return None
+    told = [_told_call(flight) for flight in flights]
+    return None if _is_blank(told) else told
+
+
+def _told_call(flight: Flight) -> int | None:
+    called_ms, order = flight.called_ms, flight.order
+    if called_ms is None or (order.attempt == 1 and called_ms - order.generated_at_ms <= CALLED_AT_ONCE_MS):
+        return None
+    return called_ms
 
 
 def _note_other(
@@ -102,13 +123,39 @@ def _note_other(
     if settlement.state is LaunchState.RETRYING:
         column = failed
         failed.retry_at_ms.append(settlement.retry_at_ms or now_ms)
+        failed.doubtful.append(outcome.verdict is Verdict.UNKNOWN)
     else:
         ended.states.append(settlement.state)
+        _column(ended.held_ms).append(
+            now_ms + _held_for_ms(flight) if settlement.state is LaunchState.IN_DOUBT else None
+        )
     column.lids.append(flight.lid)
     column.attempts.append(flight.order.attempt)
     column.reasons.append(settlement.reason)
     column.ended_ms.append(outcome.ended_ms or now_ms)
     column.exit_codes.append(outcome.exit_code)
+    _column(column.called_ms).append(_told_call(flight))
+
+
+def _note_expired(ended: c.LaunchesEnded, flight: Flight, now_ms: int) -> None:
+    ended.lids.append(flight.lid)
+    ended.attempts.append(flight.order.attempt)
+    ended.states.append(LaunchState.SKIPPED)
+    ended.reasons.append(f"deadline: it was not called within {flight.spec.deadline} of its planned moment")
+    ended.ended_ms.append(now_ms)
+    ended.exit_codes.append(None)
+    _column(ended.held_ms).append(None)
+    _column(ended.called_ms).append(None)
+
+
+def _held_for_ms(flight: Flight) -> int:
+    timeout_s = flight.order.timeout_s
+    return HELD_MS if timeout_s is None else int(timeout_s * 1000)
+
+
+def _column(found: list[int | None] | None) -> list[int | None]:
+    assert found is not None
+    return found
 
 
 def _is_blank(column: Sequence[int | None]) -> bool:

@@ -19,17 +19,20 @@ class Reports(msgspec.Struct):
     accepted: dict[int, Flight] = msgspec.field(default_factory=dict)
     ended: list[tuple[Flight, Outcome]] = msgspec.field(default_factory=list)
     withdrawn: list[Flight] = msgspec.field(default_factory=list)
-    """Never called: there was no office any more, or no time."""
+    """Never called: there was no office any more."""
+    expired: list[Flight] = msgspec.field(default_factory=list)
+    """Never called: their deadline has passed."""
     is_plain: bool = False
     """All that ended did so well, and there is no more to say of it: a herd is not gone through again and again."""
 
     def __bool__(self) -> bool:
-        return bool(self.accepted or self.ended or self.withdrawn)
+        return bool(self.accepted or self.ended or self.withdrawn or self.expired)
 
     def over(self) -> Iterator[int]:
         """Launches that are not under way any more."""
         yield from (flight.lid for flight, _ in self.ended)
         yield from (flight.lid for flight in self.withdrawn)
+        yield from (flight.lid for flight in self.expired)
 
 
 def fitting(ended: Sequence[tuple[Flight, Outcome]]) -> int:

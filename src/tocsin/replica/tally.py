@@ -16,6 +16,8 @@ from tocsin.targets.contract import Target, Verdict
 def count(metrics: Metrics, plan: Agenda, reports: Reports, targets: dict[str, Target], now_ms: int) -> None:
     _count_starts(metrics, plan, now_ms)
     _count_skips(metrics, plan)
+    if reports.expired:
+        metrics.skipped.labels("deadline").inc(len(reports.expired))
     _count_ends(metrics, reports, targets, now_ms)
 
 

@@ -9,6 +9,7 @@ from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.simulation.history import Final, LaunchRow, MissedRow, VersionRow
 from tocsin.state.store import Store
+from tocsin.state.tables import STARTED_AT
 from tocsin.state.views import decode_spec
 
 
@@ -59,7 +60,8 @@ def _launches(db: sqlite3.Connection, ids: dict[int, str]) -> list[LaunchRow]:
         failed[lid].append((attempt, ended_ms, reason))
     found = []
     for row in db.execute(
-        "SELECT lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, started_ms, "
+        "SELECT lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, "
+        f"{STARTED_AT.format('')}, "
         "ended_ms, cancel, reason FROM launch ORDER BY lid"
     ):
         lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, started_ms, *rest = (

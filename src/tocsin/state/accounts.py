@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tocsin.model.audit import Past, Row, Version
 from tocsin.model.launch import LaunchKind
 from tocsin.model.rule import encode_rule
+from tocsin.state.tables import STARTED_AT
 from tocsin.state.views import decode_spec, reached
 
 FOREVER_MS = 1 << 62
@@ -94,7 +95,8 @@ def pasts(
     """What is recorded of these in ``[from, to)``, in their order: of as many as one portion takes. Left out are those
     that nothing is recorded of and whose text, in its zone, has no instant in that time."""
     launches = db.execute(
-        "SELECT l.sid, l.instant_s, l.version, l.state, l.planned_ms, l.asked_ms, l.started_ms, l.reason "
+        "SELECT l.sid, l.instant_s, l.version, l.state, l.planned_ms, l.asked_ms, "
+        f"{STARTED_AT.format('l.')}, l.reason "
         "FROM json_each(?) j CROSS JOIN launch l INDEXED BY launch_by_name ON l.sid = j.value "
         f"AND l.instant_s >= ? AND l.instant_s < ? AND l.kind = {LaunchKind.SCHEDULED:d} LIMIT ?",
         (json.dumps(sids), from_s, to_s, ROWS_AT_ONCE + 1),

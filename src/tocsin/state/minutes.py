@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -91,6 +92,42 @@ def count_attempts(
         (json.dumps(firsts),),
     ).fetchone()
     count(db, time_ms, started=started)
+
+
+def recount_starts(db: sqlite3.Connection, rows: Sequence[tuple[int, int, int, int, int]]) -> None:
+    """So many starts (the entry's time, the planned moment, the time that was counted, the time of the call, how many)
+    were made later than was counted. They stay in the minute of their entry."""
+    moves: Counter[tuple[int, int, int]] = Counter()
+    latest: dict[tuple[int, int, int], int] = {}
+    for started_ms, planned_ms, counted_ms, called_ms, number in rows:
+        late_ms = max(0, called_ms - planned_ms)
+        key = started_ms // MINUTE_MS, _bound(counted_ms - planned_ms), _bound(late_ms)
+        moves[key] += number
+        latest[key] = max(latest.get(key, 0), late_ms)
+    for key, number in sorted(moves.items()):
+        minute, before, after = key
+        was, now = _HISTOGRAM[before], _HISTOGRAM[after]
+        moved = f"{was} = {was} - :number, {now} = {now} + :number, " if was != now else ""
+        db.execute(
+            f"UPDATE minute SET {moved}latest_ms = max(latest_ms, :late) WHERE at_min = :minute AND {was} >= :number",
+            {"number": number, "late": latest[key], "minute": minute},
+        )
+
+
+def uncount_starts(db: sqlite3.Connection, rows: Sequence[tuple[int, int, int, int, int]]) -> None:
+    """So many starts (as above, how many, is their lateness counted) were none."""
+    for started_ms, planned_ms, counted_ms, number, is_counted in rows:
+        was = _HISTOGRAM[_bound(counted_ms - planned_ms)]
+        less = f", {was} = max(0, {was} - :number)" if is_counted else ""
+        db.execute(
+            f"UPDATE minute SET started = max(0, started - :number){less} WHERE at_min = :minute",
+            {"number": number, "minute": started_ms // MINUTE_MS},
+        )
+
+
+def _bound(late_ms: int) -> int:
+    """The column of the histogram for a start that was so late."""
+    return bisect_left(BOUNDS_MS, max(0, late_ms))
 
 
 def _lateness(planned: Sequence[int], unit_ms: int, time_ms: int) -> tuple[int, list[int]]:

@@ -30,7 +30,7 @@ def known(
     asked = {"id": schedule_id, "from": from_s, "until": until_s}
     sids = "(SELECT sid FROM schedule WHERE id = :id UNION SELECT sid FROM revision WHERE id = :id)"
     launches = db.execute(
-        f"SELECT instant_s, state, started_ms IS NULL, reason FROM launch WHERE sid IN {sids} "
+        f"SELECT instant_s, state, started_ms IS NULL, reason, doubt FROM launch WHERE sid IN {sids} "
         f"AND kind = {LaunchKind.SCHEDULED:d} AND instant_s >= :from AND instant_s < :until",
         asked,
     )
@@ -53,7 +53,9 @@ def known(
     return states, missed, _idle(versions), first_known_ms, forgotten_s, None if due is None else due[0]
 
 
-def _told(state: int, never_started: bool, reason: str | None) -> str:
+def _told(state: int, never_started: bool, reason: str | None, doubt: int | None) -> str:
+    if doubt is not None and state in (LaunchState.SKIPPED, LaunchState.CANCELLED):
+        return "in_doubt"
     if state == LaunchState.SKIPPED and (reason or "").startswith(RECORD_LOST):
         return "unrecorded"
     if state == LaunchState.CANCELLED and never_started:

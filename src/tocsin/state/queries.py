@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tocsin.model.launch import CLOSED_FROM, OUTCOME_UNKNOWN, RESOLVED, LaunchState
+from tocsin.model.launch import CLOSED_FROM, LaunchState
 
 _OPEN = f"state < {CLOSED_FROM}"
 
@@ -188,20 +188,18 @@ class OrderRow(NamedTuple):
     term: int
     replica: str
     """Who led in that term, and was to make the call."""
-    was_doubted: int = 0
-    """An attempt before may have gone out, and no person has looked at it since."""
+    doubt: int | None = None
+    """The first attempt that may have gone out unseen, before the present hand-over."""
+    planned_ms: int | None = None
+    asked_ms: int | None = None
+    resolved: str = ""
+    zone: str = ""
 
 
-_DOUBTED = (
-    "l.attempt > 1 AND EXISTS (SELECT 1 FROM attempt a WHERE a.lid = l.lid "
-    f"AND substr(a.reason, 1, {len(OUTCOME_UNKNOWN)}) = '{OUTCOME_UNKNOWN}' "
-    "AND a.attempt > coalesce((SELECT max(p.attempt) FROM attempt p WHERE p.lid = l.lid "
-    f"AND substr(p.reason, 1, {len(RESOLVED)}) = '{RESOLVED}'), 0))"
-)
 _ORDER = (
     "SELECT l.lid, coalesce(s.id, r.id), l.instant_s, l.kind, l.state, l.attempt, l.started_ms, l.cancel, "
-    "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, ''), "
-    f"{_DOUBTED} FROM launch l "
+    "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, ''), l.doubt, l.planned_ms, l.asked_ms, "
+    "coalesce(s.resolved, r.resolved), coalesce(s.zone, r.zone) FROM launch l "
     "LEFT JOIN office o ON o.term = l.term "
     "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
     "LEFT JOIN revision r ON r.sid = l.sid AND r.version = l.version "
@@ -245,10 +243,11 @@ def handed_over(db: sqlite3.Connection) -> list[int]:
 
 
 def doubted_since(db: sqlite3.Connection, since_ms: int, limit: int) -> list[int]:
-    """Launches that were put in doubt since then, the newest first: somebody may still tell what became of them."""
+    """Launches that were put in doubt since then, the newest first, because nobody answered: somebody may still tell.
+    Whoever made the call and does not know how it ended has said all there is to say."""
     found = db.execute(
         f"SELECT lid FROM launch WHERE state IN (11, 14) AND state = {LaunchState.IN_DOUBT:d} AND ended_ms >= ? "
-        "ORDER BY ended_ms DESC LIMIT ?",
+        "AND doubt IS NULL ORDER BY ended_ms DESC LIMIT ?",
         (since_ms, limit),
     )
     return [lid for (lid,) in found]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tocsin.errors import NotFound
 from tocsin.model.ids import LaunchName, parse_launch_name
 from tocsin.model.launch import CLOSED_FROM, LaunchState, StepView
+from tocsin.state.tables import STARTED_AT
 
 
 class _Row(NamedTuple):
@@ -59,7 +60,8 @@ def steps(db: sqlite3.Connection, name: str) -> list[StepView]:
 
 def _row(db: sqlite3.Connection, parts: LaunchName) -> _Row:
     found = db.execute(
-        "SELECT lid, state, attempt, coalesce(planned_ms, instant_s * 1000), asked_ms, started_ms, attempt_ms, "
+        "SELECT lid, state, attempt, coalesce(planned_ms, instant_s * 1000), asked_ms, "
+        f"{STARTED_AT.format('')}, attempt_ms, "
         "accepted_ms, ended_ms, retry_at_ms, exit_code, coalesce(reason, '') FROM launch "
         "WHERE instant_s = ? AND kind = ? AND sid IN "
         "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)",
@@ -101,7 +103,7 @@ def _last_attempt(row: _Row, former: list[_Step]) -> Iterator[_Step]:
     """What became of it. An attempt that a person judged is among the former ones already."""
     number = row.attempt
     is_told = any(step.attempt == number for step in former)
-    if number and not is_told:
+    if number and not is_told and row.state != LaunchState.SKIPPED:
         yield _Step(row.attempt_ms or row.started_ms, 10 * number, "started", number)
         yield _Step(row.accepted_ms, 10 * number + 1, "accepted by its target", number)
     if row.state == LaunchState.RETRYING:

@@ -9,7 +9,10 @@ what was in force at any time. ``record`` says who did what, and when. ``minute`
 again; launches are counted after the fact, in the order of their numbers, never while a herd starts.
 """
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+
+STARTED_AT = "CASE WHEN {0}state <> 12 THEN coalesce({0}called_ms, {0}started_ms) END"
+"""When a launch was started, as it is shown: at its first call. What was skipped never was, whatever was written."""
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -74,19 +77,23 @@ CREATE TABLE launch (
   term INTEGER NOT NULL,
   planned_ms INTEGER,             -- NULL: at the instant itself
   asked_ms INTEGER,               -- when a person asked for it after the fact (backfill); NULL: nobody did
-  started_ms INTEGER,             -- NULL: never started
+  started_ms INTEGER,             -- when the entry of its start was written; NULL: never started
+  called_ms INTEGER,              -- when the first call was made; NULL: at once
   attempt_ms INTEGER,             -- when the present attempt began; NULL: when the launch did
   accepted_ms INTEGER,            -- when the target took it
   ended_ms INTEGER,
   exit_code INTEGER,
   retry_at_ms INTEGER,
   cancel TEXT,                    -- why it is to be stopped; NULL: it is not
+  doubt INTEGER,                  -- the first attempt that may have been called unseen; NULL: no former call may
+  held_ms INTEGER,                -- in doubt: until when it keeps its place in overlap and limits
   reason TEXT
 );
 CREATE UNIQUE INDEX launch_by_name ON launch (sid, instant_s, kind);
 CREATE INDEX launch_open ON launch (sid, state) WHERE state < 10;
 CREATE INDEX launch_queued ON launch (sid, lid) WHERE state = 4;
 CREATE INDEX launch_trouble ON launch (ended_ms) WHERE state IN (11, 14);
+CREATE INDEX launch_held ON launch (sid, held_ms) WHERE held_ms IS NOT NULL;
 CREATE INDEX launch_retry ON launch (retry_at_ms) WHERE retry_at_ms IS NOT NULL;
 
 CREATE TABLE attempt (

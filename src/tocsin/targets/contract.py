@@ -56,6 +56,9 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     until_s: float | None = None
     """When the leader's authority ends, on this machine's boot clock (``CLOCK_BOOTTIME``). What has not reached its
     target by then must not: it is ``TOO_LATE``. None: no end."""
+    deadline_s: float | None = None
+    """When its schedule's deadline passes, on the same clock: a first call later than that is not made, ``TOO_LATE``.
+    Only a ``PatientTarget`` has to look at it: for the others ``until_s`` is never later."""
     is_repeat: bool = False
     """An earlier call may have gone out, and this one is made only because the receiver recognises a repeat. One that
     would not any more must not be called: that is ``unknown``."""
@@ -69,6 +72,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     exit_code: int | None = None
     permanent: bool = False
     ended_ms: int | None = None
+    called_ms: int | None = None
+    """When the call was made, where the target knows that better than whoever asked it to."""
 
     @property
     def is_too_late(self) -> bool:

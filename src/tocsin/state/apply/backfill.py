@@ -1,7 +1,8 @@
 """Occurrences that a person wants launched after the fact.
 
 They keep their own names, so that none can be launched twice: only what has no launch, or one that was skipped, is
-taken. They wait in line and start one at a time, when nothing else of their schedule is open.
+taken, and nothing of which a call may have gone out. They wait in line and start one at a time, when nothing else of
+their schedule is open.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def requested(context: Context, change: c.BackfillRequested) -> object:
         ).fetchone()
         revived = db.execute(
             f"UPDATE launch SET state = {LaunchState.QUEUED:d}, version = ?, asked_ms = ?, ended_ms = NULL, "
-            "cancel = NULL, reason = ? "
+            "called_ms = NULL, cancel = NULL, reason = ? "
             f"WHERE sid = ? AND instant_s = ? AND kind = {LaunchKind.SCHEDULED:d} "
+            "AND doubt IS NULL "
             f"AND (state = {LaunchState.SKIPPED:d} OR (state = {LaunchState.CANCELLED:d} AND started_ms IS NULL))",
             (version, entry.time_ms, _WAITS, sid, instant_s),
         ).rowcount

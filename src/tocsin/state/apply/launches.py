@@ -15,6 +15,7 @@ from tocsin.model.ids import launch_name
 from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchKind, LaunchState
 from tocsin.model.rule import Overlap, decode_rule
 from tocsin.state import minutes
+from tocsin.state.apply import calls
 from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
 
 _OPEN = f"state < {CLOSED_FROM}"
@@ -25,11 +26,14 @@ _IN_THE_WAY = f"NOT (state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL)"
 def attempts_started(context: Context, change: c.AttemptsStarted) -> None:
     entry = context.entry
     minutes.count_attempts(context.db, entry.time_ms, change.lids, change.attempts)
+    calls.start_again(context, change.lids, change.attempts)
+    doubtful = repeat(None) if change.doubtful is None else (True if it else None for it in change.doubtful)
     context.db.executemany(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = ?1, term = ?2, retry_at_ms = NULL, "
-        "started_ms = coalesce(started_ms, ?3), attempt_ms = ?3, accepted_ms = NULL, reason = NULL "
-        f"WHERE lid = ?4 AND {_OPEN}",
-        zip(change.attempts, repeat(entry.term), repeat(entry.time_ms), change.lids, strict=False),
+        "started_ms = coalesce(started_ms, ?3), attempt_ms = ?3, accepted_ms = NULL, reason = NULL, "
+        "called_ms = CASE WHEN asked_ms IS NOT NULL AND started_ms IS NOT NULL THEN coalesce(called_ms, ?3) "
+        f"ELSE called_ms END, doubt = coalesce(doubt, ?5 * ?1) WHERE lid = ?4 AND {_OPEN}",
+        zip(change.attempts, repeat(entry.term), repeat(entry.time_ms), change.lids, doubtful, strict=False),
     )
 
 
@@ -39,6 +43,7 @@ def cancels_ordered(context: Context, change: c.CancelsOrdered) -> None:
 
 
 def accepted(context: Context, change: c.LaunchesAccepted) -> None:
+    calls.note(context, change.lids, change.attempts, change.called_ms)
     context.db.executemany(
         f"UPDATE launch SET state = {LaunchState.RUNNING:d}, accepted_ms = ? "
         f"WHERE lid = ? AND attempt = ? AND state = {LaunchState.STARTED:d}",
@@ -47,6 +52,7 @@ def accepted(context: Context, change: c.LaunchesAccepted) -> None:
 
 
 def succeeded(context: Context, change: c.LaunchesSucceeded) -> None:
+    calls.note(context, change.lids, change.attempts, change.called_ms)
     columns = (change.attempts, change.ended_ms, change.exit_codes)
     if len(change.lids) >= HERD and all(map(is_uniform, columns)):
         touched = context.db.execute(
@@ -71,7 +77,9 @@ def succeeded(context: Context, change: c.LaunchesSucceeded) -> None:
 
 
 def ended(context: Context, change: c.LaunchesEnded) -> None:
-    """State by state, so that each knows how many took effect."""
+    """State by state, so that each knows how many took effect. Whoever made a call in this very term and does not know
+    how it ended has the last word: then the doubt is of that attempt, whatever a later one comes to."""
+    calls.note(context, change.lids, change.attempts, change.called_ms)
     rows = zip(
         change.states,
         change.reasons,
@@ -79,13 +87,19 @@ def ended(context: Context, change: c.LaunchesEnded) -> None:
         change.exit_codes,
         change.lids,
         change.attempts,
-        strict=True,
+        repeat(None) if change.held_ms is None else change.held_ms,
+        strict=False,
     )
+    is_ours = f"term = {context.entry.term:d}"
     for state, alike in groupby(sorted(rows, key=itemgetter(0)), itemgetter(0)):
+        some = list(alike)
+        if state == LaunchState.SKIPPED:
+            calls.was_none(context, [row[4] for row in some], [row[5] for row in some])
+        doubt = f"CASE WHEN {is_ours} THEN attempt END" if state == LaunchState.IN_DOUBT else "NULL"
         touched = context.db.executemany(
-            "UPDATE launch SET state = ?, reason = ?, ended_ms = ?, exit_code = ?, retry_at_ms = NULL "
-            f"WHERE lid = ? AND attempt = ? AND {_OPEN}",
-            alike,
+            "UPDATE launch SET state = ?1, reason = ?2, ended_ms = ?3, exit_code = ?4, retry_at_ms = NULL, "
+            f"held_ms = ?7, doubt = coalesce(doubt, {doubt}) WHERE lid = ?5 AND attempt = ?6 AND {_OPEN}",
+            some,
         ).rowcount
         minutes.count_ends(context.db, context.entry.time_ms, state, touched)
 
@@ -93,6 +107,7 @@ def ended(context: Context, change: c.LaunchesEnded) -> None:
 def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
     """The attempt is recorded and the launch waits; one that is to be stopped is stopped here instead."""
     db = context.db
+    calls.note(context, change.lids, change.attempts, change.called_ms)
     columns = zip(
         change.lids,
         change.attempts,
@@ -100,13 +115,14 @@ def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
         change.exit_codes,
         change.reasons,
         change.retry_at_ms,
+        change.doubtful,
         strict=True,
     )
-    for lid, attempt, ended_ms, exit_code, reason, retry_at_ms in columns:
+    for lid, attempt, ended_ms, exit_code, reason, retry_at_ms, is_doubtful in columns:
         touched = db.execute(
-            f"UPDATE launch SET state = {LaunchState.RETRYING:d}, retry_at_ms = ?, reason = ?, exit_code = ? "
-            f"WHERE lid = ? AND attempt = ? AND {_OPEN}",
-            (retry_at_ms, reason, exit_code, lid, attempt),
+            f"UPDATE launch SET state = {LaunchState.RETRYING:d}, retry_at_ms = ?, reason = ?, exit_code = ?, "
+            f"doubt = coalesce(doubt, ?) WHERE lid = ? AND attempt = ? AND {_OPEN}",
+            (retry_at_ms, reason, exit_code, attempt if is_doubtful else None, lid, attempt),
         ).rowcount
         if touched:
             _keep_attempt(context, lid, attempt, ended_ms, exit_code, reason)
@@ -114,7 +130,7 @@ def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
 
 
 def hand_overs_withdrawn(context: Context, change: c.HandOversWithdrawn) -> None:
-    """As if the attempt had not begun: it is due at once."""
+    """As if the attempt had not begun: it is due at once. What is in doubt of the calls before it stays so."""
     for lid, attempt in zip(change.lids, change.attempts, strict=True):
         context.db.execute(
             f"UPDATE launch SET state = {LaunchState.RETRYING:d}, attempt = attempt - 1, retry_at_ms = ?, "
@@ -233,14 +249,15 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
     if change.state is None:
         db.execute(
             f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, term = ?, attempt_ms = ?, "
-            "accepted_ms = NULL, ended_ms = NULL, cancel = NULL, reason = NULL WHERE lid = ?",
+            "accepted_ms = NULL, ended_ms = NULL, cancel = NULL, doubt = NULL, held_ms = NULL, reason = NULL "
+            "WHERE lid = ?",
             (entry.term, entry.time_ms, lid),
         )
         minutes.count(db, entry.time_ms, retries=1)
     else:
         told = f"resolved: {change.note}" if change.note else "resolved by hand"
         db.execute(
-            "UPDATE launch SET state = ?, ended_ms = ?, reason = ? WHERE lid = ?",
+            "UPDATE launch SET state = ?, ended_ms = ?, doubt = NULL, held_ms = NULL, reason = ? WHERE lid = ?",
             (change.state, entry.time_ms, told, lid),
         )
         minutes.count_ends(db, entry.time_ms, change.state, 1)

@@ -8,6 +8,8 @@ from tocsin.model.rule import decode_rule
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
 
+HELD_MS = 3_600_000
+"""So long what may have had its turn keeps its place, as nobody knows its time-out any more."""
 BRIEF_MS = 6_000
 """A change of leaders that takes no longer than this is no absence."""
 
@@ -59,8 +61,9 @@ def _doubt_what_waits(context: Context) -> None:
     ).fetchall()
     doubtful = [(lid,) for lid, sid, rule in rows if sid is None or not decode_rule(rule).may_repeat]
     context.db.executemany(
-        f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = {context.entry.time_ms}, reason = "
-        "'the record of this time was lost: it may have had its turn' WHERE lid = ?",
+        f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = {context.entry.time_ms}, "
+        f"doubt = coalesce(doubt, attempt + 1), held_ms = {context.entry.time_ms + HELD_MS}, "
+        "reason = 'the record of this time was lost: it may have had its turn' WHERE lid = ?",
         doubtful,
     )
     minutes.count(context.db, context.entry.time_ms, in_doubt=len(doubtful))

@@ -68,6 +68,13 @@ class Record:
     def command(self) -> str | None:
         return self._link("command")
 
+    def started_ms(self) -> int | None:
+        """When its command was noted, right after its start. None: it was not, or that is not known."""
+        try:
+            return os.lstat(self._file("command")).st_mtime_ns // 1_000_000
+        except OSError:
+            return None
+
     def ask_cancel(self) -> None:
         os.close(os.open(self._file("cancel"), os.O_CREAT | os.O_WRONLY, 0o600))
 

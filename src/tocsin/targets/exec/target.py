@@ -8,6 +8,8 @@ import signal
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import TargetSpec
 from tocsin.targets.authority import has_ended
@@ -93,10 +95,10 @@ class ExecTarget:
         finally:
             charge.handed.cancel()  # if nobody answered: others may wait for it too
         if charge.ended.done():
-            return charge.ended.result()
+            return _with_start(record, charge.ended.result())
         if outcome.verdict is not Verdict.ACCEPTED:
             self._drop(record, charge)
-        return outcome
+        return _with_start(record, outcome)
 
     async def watch(self, order: Order) -> Outcome:
         record = self._archive.record(order.name, order.attempt)
@@ -116,9 +118,12 @@ class ExecTarget:
         return charge.ended.result()
 
     async def lookup(self, order: Order) -> Outcome | None:
-        found = await self._found(self._archive.record(order.name, order.attempt))
-        if found is not None or self._epoch.is_whole_for(order.generated_at_ms):
-            return found
+        record = self._archive.record(order.name, order.attempt)
+        found = await self._found(record)
+        if found is not None:
+            return _with_start(record, found)
+        if self._epoch.is_whole_for(order.generated_at_ms):
+            return None
         return Outcome(
             Verdict.UNKNOWN, "no record of it, but records of that time may have been lost or removed"
         )
@@ -287,6 +292,13 @@ class ExecTarget:
                 await until_gone(process, self._archive.boot, asyncio.get_running_loop().create_future())
         except TimeoutError:
             send_signal(process, self._archive.boot, signal.SIGKILL, group=True)
+
+
+def _with_start(record: Record, outcome: Outcome) -> Outcome:
+    """With the moment at which its command began, as far as the record knows it."""
+    if outcome.is_too_late:
+        return outcome
+    return msgspec.structs.replace(outcome, called_ms=record.started_ms())
 
 
 def _mark_cancelled(record: Record) -> bool:

@@ -278,6 +278,8 @@ class Courier:
         if has_ended(self._terms.may_be_sent_until_s(order), now_s + HAND_OVER_S):
             # Called again at once, by whoever leads: not for ever, while there is nobody to call.
             return self._in_vain(PATIENCE_S) if self._hearing.silence_s(now_s) > PATIENCE_S else TOO_LATE
+        if has_ended(order.deadline_s, now_s):
+            return TOO_LATE
         limit_s = PATIENCE_S if order.timeout_s is None else order.timeout_s
         return self._in_vain(limit_s) if now_s - parcel.handed_s > limit_s else None
 

@@ -1,0 +1,87 @@
+"""When launches were called, which may be long after the entry of their start: a slot was awaited, a leader was killed.
+
+``started_ms`` stays what it is, the time of the entry. ``called_ms`` is the time of the first call, from which lateness
+is counted; ``attempt_ms`` that of the present attempt's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from tocsin.model.launch import CLOSED_FROM, LaunchKind
+from tocsin.state import minutes
+from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
+
+_OPEN = f"state < {CLOSED_FROM}"
+_COUNTED = f"kind = {LaunchKind.SCHEDULED:d} AND asked_ms IS NULL AND (attempt_ms IS NULL OR attempt_ms > started_ms)"
+"""Its lateness is in the histogram of a minute: to wait in line is not to be late."""
+_START = "started_ms, coalesce(planned_ms, instant_s * 1000), coalesce(called_ms, started_ms)"
+
+
+def note(
+    context: Context, lids: Sequence[int], attempts: Sequence[int], called_ms: Sequence[int | None] | None
+) -> None:
+    """Before anything else becomes of these attempts."""
+    if called_ms is None:
+        return
+    if len(lids) >= HERD and is_uniform(called_ms) and is_uniform(attempts) and called_ms[0] is not None:
+        _note_herd(context, lids, attempts[0], called_ms[0])
+        return
+    rows = [row for row in zip(lids, attempts, called_ms, strict=True) if row[2] is not None]
+    _recount(context, [(lid, called) for lid, attempt, called in rows if attempt == 1])
+    context.db.executemany(
+        "UPDATE launch SET called_ms = CASE WHEN ?2 = 1 THEN ?3 ELSE called_ms END, attempt_ms = ?3 "
+        f"WHERE lid = ?1 AND attempt = ?2 AND {_OPEN}",
+        rows,
+    )
+
+
+def _note_herd(context: Context, lids: Sequence[int], attempt: int, called_ms: int) -> None:
+    if attempt == 1:
+        rows = context.db.execute(
+            f"SELECT {_START}, count(*) FROM launch WHERE lid IN (SELECT value FROM json_each(?)) AND attempt = 1 "
+            f"AND {_OPEN} AND {_COUNTED} GROUP BY 1, 2, 3",
+            (numbers(lids),),
+        ).fetchall()
+        minutes.recount_starts(context.db, [(*start, called_ms, number) for *start, number in rows])
+    context.db.execute(
+        f"UPDATE launch SET attempt_ms = ?1{', called_ms = ?1' if attempt == 1 else ''} "
+        f"WHERE lid IN (SELECT value FROM json_each(?2)) AND attempt = ?3 AND {_OPEN}",
+        (called_ms, numbers(lids), attempt),
+    )
+
+
+def start_again(context: Context, lids: Sequence[int], attempts: Sequence[int]) -> None:
+    """First attempts that begin once more, because they were never called or nobody knows: their start is now."""
+    now_ms = context.entry.time_ms
+    firsts = [lid for lid, attempt in zip(lids, attempts, strict=True) if attempt == 1]
+    if not firsts:
+        return
+    _recount(context, [(lid, now_ms) for lid in firsts])
+    context.db.execute(
+        "UPDATE launch SET called_ms = ? WHERE lid IN (SELECT value FROM json_each(?)) "
+        f"AND started_ms IS NOT NULL AND {_OPEN}",
+        (now_ms, numbers(firsts)),
+    )
+
+
+def was_none(context: Context, lids: Sequence[int], attempts: Sequence[int]) -> None:
+    """These were started and are skipped before any call: they are not counted as starts any more."""
+    rows = context.db.execute(
+        f"SELECT {_START}, 1, {_COUNTED} FROM json_each(?) j CROSS JOIN launch l ON l.lid = j.value ->> 0 "
+        f"AND l.attempt = j.value ->> 1 WHERE {_OPEN} AND started_ms IS NOT NULL",
+        (json.dumps([pair for pair in zip(lids, attempts, strict=True) if pair[1]]),),
+    ).fetchall()
+    minutes.uncount_starts(context.db, rows)
+
+
+def _recount(context: Context, calls: Sequence[tuple[int, int | None]]) -> None:
+    if not calls:
+        return
+    rows = context.db.execute(
+        f"SELECT {_START}, j.value ->> 1, 1 FROM json_each(?) j CROSS JOIN launch l ON l.lid = j.value ->> 0 "
+        f"WHERE attempt <= 1 AND {_OPEN} AND started_ms IS NOT NULL AND {_COUNTED}",
+        (json.dumps(calls),),
+    ).fetchall()
+    minutes.recount_starts(context.db, rows)

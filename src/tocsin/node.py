@@ -15,11 +15,12 @@ from tocsin.config import Settings
 from tocsin.cron import parse_duration
 from tocsin.decide.retention import Retention
 from tocsin.errors import InvalidInput, shown_url
-from tocsin.journal.contract import Journal, Roster
+from tocsin.journal.contract import Journal, PresenceStore, Roster
 from tocsin.journal.etcd.address import DEFAULT_PREFIX
 from tocsin.journal.etcd.address import parse as parse_etcd
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.journal import EtcdJournal
+from tocsin.journal.etcd.presence import EtcdPresence
 from tocsin.journal.etcd.roster import EtcdRoster
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.member.address import split_address
@@ -42,6 +43,8 @@ from tocsin.replica.surroundings import Losses, NoLosses
 from tocsin.targets.exec.orders import ExecSettings
 from tocsin.targets.permissions import permissions_of
 from tocsin.targets.registry import Brokers, build_targets
+
+PRESENCE_DEADLINE_S = 0.5
 
 
 class Node(NamedTuple):
@@ -68,7 +71,7 @@ def compose(settings: Settings, clock: Clock | None = None) -> Node:
     url = settings.journal_url()
     if url.startswith("etcd:"):
         return _alone_on_etcd(settings, clock)
-    return Node(_replica(settings, clock, _sqlite(url), SoleOffice(), NoPeers()), Around())
+    return Node(_replica(settings, clock, _sqlite(url), SoleOffice(clock), NoPeers()), Around())
 
 
 def _check_alone(settings: Settings) -> None:
@@ -117,6 +120,7 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
         own.api,
         owner,
         nobody_was_asked if member is None else heirs.objection,
+        EtcdPresence(_beside(client), prefix),
     )
     hello = _no_founding(own.name) if member is None else member.condition
     server = PeerServer(own.peer, enrolment.server_context(), replica, hello)
@@ -145,7 +149,14 @@ def _alone_on_etcd(settings: Settings, clock: Clock) -> Node:
     roster: Roster = EtcdRoster(client, prefix)
     own = Member(settings.replica_name(), "", _api_url(settings))
     replica = _replica(
-        settings, clock, EtcdJournal(client, prefix), ElectedOffice(clock), NoPeers(), NoLosses(), own.api
+        settings,
+        clock,
+        EtcdJournal(client, prefix),
+        ElectedOffice(clock),
+        NoPeers(),
+        NoLosses(),
+        own.api,
+        presence=EtcdPresence(_beside(client), prefix),
     )
 
     async def on_open() -> None:
@@ -165,6 +176,7 @@ def _replica(
     api: str = "",
     owner: Owner | None = None,
     objection: Objection = nobody_was_asked,
+    presence: PresenceStore | None = None,
 ) -> Replica:
     paths = Paths(settings.data.absolute())
     return Replica(
@@ -188,9 +200,16 @@ def _replica(
             objection=objection,
             losses=losses or NoLosses(),
             limits=read_limits(settings.limits) if settings.limits else (),
+            presence=presence,
         ),
         api,
     )
+
+
+def _beside(client: EtcdClient) -> EtcdClient:
+    """Another client of the same etcd, for a thread of its own. It does not wait for an answer for as long as a lease
+    lasts: the next server may answer."""
+    return client.another(deadline_s=PRESENCE_DEADLINE_S)
 
 
 def _backups(settings: Settings, owner: Owner | None) -> Backups | None:

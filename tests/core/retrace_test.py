@@ -139,7 +139,7 @@ def a_start_under_a_version_that_was_replaced_is_found(desk: Desk) -> None:
     at(desk, 15)
     put(desk, cron="@every 10s", jitter="1s")
     at(desk, 16)
-    desk.commit(c.Renewed())
+    desk.commit(c.Checkpoint())
     entries = _entries(desk)
     assert _findings(desk, entries) == []
     stale = c.LaunchesStarted([1], [1], [START + 10], [START + 20], None, None)

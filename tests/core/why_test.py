@@ -80,7 +80,7 @@ def a_missed_stretch_names_the_absence(desk: Desk) -> None:
 def _renewal() -> list[object]:
     from tocsin.model import change as c
 
-    return [c.Renewed()]
+    return [c.Checkpoint()]
 
 
 def a_skip_by_overlap_names_the_launch_that_was_open(desk: Desk) -> None:

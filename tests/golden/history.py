@@ -37,7 +37,7 @@ def second_half(desk: Desk) -> None:
     _people(desk)
     _absence(desk)
     _tokens(desk)
-    desk.commit(c.Renewed())
+    desk.commit(c.Checkpoint())
     desk.commit(c.Resigned())
 
 

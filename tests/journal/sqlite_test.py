@@ -107,7 +107,7 @@ def the_file_does_not_grow_for_ever_when_it_is_trimmed(tmp_path: Path) -> None:
 
 
 def a_damaged_entry_is_named_and_never_half_read() -> None:
-    entry = Entry(b"i" * 16, b"h" * 16, 1, 1, [c.TookOffice(1, "a"), c.Renewed()])
+    entry = Entry(b"i" * 16, b"h" * 16, 1, 1, [c.TookOffice(1, "a"), c.Checkpoint()])
     raw = codec.encode(entry)
     assert codec.decode(raw, 1) == entry
     for position in range(len(raw)):

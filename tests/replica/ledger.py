@@ -79,7 +79,7 @@ class Handle:
         self.refusals = 0
         """So many appends are refused: certain that they were not written."""
         self.gate: asyncio.Event | None = None
-        """Appends wait for it, and only then are written or refused."""
+        """Appends and presence wait for it, and only then are written or refused."""
         self.deadline_s: float | None = None
         """So long an append waits at the gate; then it gets no answer, and was not written."""
         self.waiting = asyncio.Event()
@@ -104,11 +104,10 @@ class Handle:
     async def append(self, id: bytes, raw: bytes, after: Position, election: Election | None = None) -> None:
         if self.gate is not None:
             self.waiting.set()
-            try:
-                async with asyncio.timeout(self.deadline_s):
-                    await self.gate.wait()
-            except TimeoutError:
-                raise Unknown("no answer in time") from None
+        try:
+            await self.pass_gate(self.deadline_s)
+        except JournalUnavailable:
+            raise Unknown("no answer in time") from None
         self.check()
         if self.refusals:
             self.refusals -= 1
@@ -161,6 +160,15 @@ class Handle:
     async def close(self) -> None:
         return
 
+    async def pass_gate(self, deadline_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(deadline_s):
+                await asyncio.sleep(0)
+                if self.gate is not None:
+                    await self.gate.wait()
+        except TimeoutError:
+            raise JournalUnavailable("no answer in time") from None
+
     def cut(self) -> None:
         self.is_cut = True
         self.ledger.wake()
@@ -181,7 +189,7 @@ class Presences:
         self._ledger = handle.ledger
 
     async def put(self, replica: str, presence: Presence) -> None:
-        await asyncio.sleep(0)
+        await self._handle.pass_gate(0.5)
         self._handle.check()
         self._ledger.put_presence(replica, presence)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.replica.several import Town, in_town
+from tests.replica.several import Town, in_town, put
 
 from tocsin.clock import SystemClock
 from tocsin.errors import JournalUnavailable
 from tocsin.journal.contract import from_nothing
 from tocsin.model.cluster import PeerStatus
-from tocsin.replica import proposer
+from tocsin.replica import presence, proposer
 from tocsin.replica.nagging import AGAIN_S, Nag
 from tocsin.replica.rounds import Absences, Seen
 
@@ -102,21 +102,26 @@ def clocks_that_are_apart_are_named() -> None:
 def a_leader_without_a_majority_says_so_once_and_when_it_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of what it wants to write, and of its lease."""
     monkeypatch.setattr(proposer, "SILENCE_S", 1.0)
+    monkeypatch.setattr(presence, "SILENCE_S", 1.0)
+    writing = "no majority: nothing can be written or launched from here"
+    renewing = "no majority: the lease cannot be renewed, nothing can be launched from here"
 
     async def work(town: Town) -> None:
         (handle,) = town.handles.values()
+        (leader,) = town.replicas.values()
         with capture_logs() as told:
             handle.cut_after_loss = True
             handle.loss = "landed"
-            await town.until(
-                lambda: "no majority: nothing can be written or launched from here" in _events(told)
-            )
+            asking = asyncio.create_task(leader.propose(put()))
+            await town.until(lambda: {writing, renewing} <= set(_events(told)))
             handle.heal()
-            await town.until(lambda: "written again" in _events(told))
-        (complaint,) = [line for line in told if line["log_level"] == "error"]
-        assert complaint["for_s"] >= 1
-        assert complaint["reason"]
+            await town.until(lambda: {"written again", "presence acknowledged again"} <= set(_events(told)))
+            await asking
+        complaints = [line for line in told if line["log_level"] == "error"]
+        assert sorted(line["event"] for line in complaints) == sorted([writing, renewing])
+        assert all(line["for_s"] >= 1 and line["reason"] for line in complaints)
 
     in_town(tmp_path, work, "a")
 
@@ -156,7 +161,9 @@ def followers_say_whom_they_follow_once_per_term(tmp_path: Path) -> None:
             await leader.step_down()
             new = await town.leader(but=leader.name)
             await town.until(lambda: all(r.meta.leader == new.name for r in town.replicas.values()))
-            seq = new.meta.seq + 3
+            for _ in range(3):
+                await new.propose(put())
+            seq = new.meta.seq
             await town.until(lambda: all(r.meta.seq >= seq for r in town.replicas.values()))
         followed = [line for line in told if line["event"] == "follows" and line["term"] == new.meta.term]
         assert [line["leader"] for line in followed] == [new.name] * 2

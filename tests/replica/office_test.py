@@ -60,7 +60,7 @@ def a_follower_waits_until_the_leader_may_call_no_more(
         own.true_s += pause_s
         sent_s = own.elapsed_s()
         others.true_s = own.true_s + delay_s
-        follower.observed(others.elapsed_s(), is_vacant=False)
+        follower.observed(others.elapsed_s(), term=1, is_vacant=False)
         own.true_s += delay_s
         leader.renewed(sent_s)
     assert _opens_at_true_s(follower, others) >= _ends_at_true_s(leader, own)
@@ -105,7 +105,7 @@ def whoever_sleeps_has_no_authority_when_it_wakes() -> None:
 def after_a_resignation_anybody_may_take_office_at_once() -> None:
     clock = _Clock()
     office = ElectedOffice(clock)
-    office.observed(clock.elapsed_s(), is_vacant=True)
+    office.observed(clock.elapsed_s(), term=1, is_vacant=True)
     assert office.opens_in_s() <= 0
 
 
@@ -130,7 +130,7 @@ def a_replica_that_has_just_started_waits_from_what_it_has_read() -> None:
     clock = _Clock()
     office = ElectedOffice(clock)
     clock.true_s += 3600
-    office.observed(clock.elapsed_s(), is_vacant=False)
+    office.observed(clock.elapsed_s(), term=1, is_vacant=False)
     assert office.opens_in_s() == pytest.approx(FOLLOWER_S)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
-from tests.replica.ledger import Handle, Ledger
+from tests.replica.ledger import Handle, Ledger, Presences
 
 from tocsin.clock import SystemClock
 from tocsin.decide.retention import Retention
@@ -27,6 +27,7 @@ from tocsin.observe.metrics import Metrics
 from tocsin.replica.office import ElectedOffice
 from tocsin.replica.parts import Paths, Setup
 from tocsin.replica.peers import Answered, Fate
+from tocsin.replica.presence import in_task
 from tocsin.replica.replica import Replica
 from tocsin.state import snapshot, views
 from tocsin.state.snapshot import Manifest
@@ -261,6 +262,8 @@ class Town:
             paths=paths,
             journal=handle,
             office=ElectedOffice(clock),
+            presence=Presences(handle),
+            presence_host=in_task,
             peers=Neighbours(self, name),
             targets={"http": receiver, "exec": workshop},
             clock=clock,

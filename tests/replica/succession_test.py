@@ -72,10 +72,7 @@ def an_outcome_on_its_way_into_the_journal_is_not_taken_for_a_call_that_was_neve
         call = await town.call_of(name)
         handle = town.handles[former.name]
         handle.gate = asyncio.Event()
-        await handle.waiting.wait()  # a renewal, perhaps
         handle.waiting.clear()
-        handle.gate.set()
-        handle.gate = asyncio.Event()
         call.ends(FAILED)
         await handle.waiting.wait()
         town.world.is_held = False

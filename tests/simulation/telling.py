@@ -73,7 +73,7 @@ class Telling:
             f"{self.incarnation}-{self.seq - 1}".encode(),
             term,
             int(at_s * 1000),
-            list(changes) or [c.Renewed()],
+            list(changes) or [c.Checkpoint()],
         )
         landed = Landed(at_s * 1000, self.incarnation, self.seq, by, process, entry)
         self.history.landed.append(landed)

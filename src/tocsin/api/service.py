@@ -73,7 +73,7 @@ class Service:
         """Raise where nobody has told this replica for long which tokens still hold."""
         if not caller.token or self.replica.is_leader:
             return
-        behind_ms = self.now_ms() - self.replica.meta.time_ms
+        behind_ms = self.now_ms() - self.replica.told_ms
         if behind_ms > BEHIND_MS_MAX:
             raise NoLeader(
                 f"this replica is {format_duration(behind_ms // 1000)} behind: whether the token still holds cannot be "

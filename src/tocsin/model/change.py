@@ -31,10 +31,8 @@ class TookOffice(_Change, frozen=True):
 
     term: int
     replica: str
-
-
-class Renewed(_Change, frozen=True):
-    """The leader is still there."""
+    heard_ms: int = 0
+    """When the former leader was last known to be there; 0: the last entry tells."""
 
 
 class Resigned(_Change, frozen=True):
@@ -310,7 +308,6 @@ class TokensUsed(_Change, frozen=True):
 
 Change = (
     TookOffice
-    | Renewed
     | Resigned
     | Returned
     | Restored

@@ -119,7 +119,8 @@ class Follower:
     async def _take(self, news: list[_Arrived]) -> None:
         landed = [Landed(record.seq, codec.decode(record.raw, record.seq), record.raw) for record, _ in news]
         await self._apply(landed)
-        self._office.observed(news[-1].at_s, is_vacant=not self._store.meta.leader)
+        meta = self._store.meta
+        self._office.observed(news[-1].at_s, term=meta.term, is_vacant=not meta.leader)
         self._applier.applied.notice(self._store.meta.seq)
         self._tell_leader()
 

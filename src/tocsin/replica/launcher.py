@@ -194,8 +194,13 @@ class Launcher:
         self._unconfirmed += reports.ended
         return reports
 
+    @property
+    def tells_lease(self) -> bool:
+        """Does a target wait with calls for which it has to know how long the lease lasts?"""
+        return bool(self._patient and (self._flying or self._batches))
+
     def in_office(self, term: int) -> None:
-        """An entry was acknowledged, so authority lasts longer than it did."""
+        """The lease may last longer than it did."""
         until_s = self._office.until_s()
         if until_s is not None:
             for target in self._patient:

@@ -143,6 +143,7 @@ class Leader:
             while not self._stopping:
                 self._iterations.begin()
                 tick = await self.turn()
+                self._around.liveness.iterated()
                 self._iterations.end(is_full=tick.more)
                 if not tick.more:
                     await self._sleep(tick.next_ms)
@@ -161,8 +162,13 @@ class Leader:
 
     async def turn(self) -> Tick:
         """One turn of the loop."""
-        if self._deposed:
+        if self._deposed or self._around.office.is_over(self.term):
             raise Deposed("another replica leads")
+        if not self._around.is_sole and not self._around.liveness.is_disk_alive:
+            log.error("the disk takes no writes, stepping down", term=self.term)
+            self.stop()
+            return Tick()
+        self._launcher.in_office(self.term)
         now_ms = self._clock.wall_ms()
         if await self._noticed_wrong_clock():
             return Tick()
@@ -206,7 +212,7 @@ class Leader:
             *resolutions(told),
             *asked.changes,
         ]
-        if changes := changes or self._renewal():
+        if changes:
             try:
                 results = await self._proposer.commit(changes, self.term, now_ms)
             except (JournalError, Deposed, Stopping) as refused:
@@ -232,7 +238,6 @@ class Leader:
             asked.settle([])
         else:  # another replica may lead by now, and know better
             asked.fail(_not_leading(), _not_leading())
-        self._vigil.acted(now_ms)
         return await self._summary(plan, reports, asked.wishes)
 
     async def _take_office(self) -> None:
@@ -242,14 +247,16 @@ class Leader:
             # Until when launches are in doubt is told by the clock of whoever says that the record was lost.
             raise Deposed("the clock here is off, and the record was lost: another one is to say until when")
         while True:
-            now_ms = self._clock.wall_ms()
-            self._vigil.acted(now_ms)
-            changes: list[c.Change] = [c.TookOffice(self.term, around.name)]
+            now_ms, former = self._clock.wall_ms(), self._store.meta.leader
+            heard_ms = min(around.office.heard_ms(former), now_ms)
+            changes: list[c.Change] = [c.TookOffice(self.term, around.name, heard_ms)]
             if since_ms is not None:
                 changes.append(c.Restored(since_ms))
             try:
                 await asyncio.to_thread(around.own_terms.begin, self.term)
-                await self._proposer.commit(changes, self.term, now_ms)
+                around.liveness.iterated()
+                election = around.office.election(self.term, former)
+                await self._proposer.commit(changes, self.term, now_ms, election)
                 break
             except JournalError as refused:
                 if not refused.retryable or not around.is_sole:
@@ -290,13 +297,11 @@ class Leader:
                     self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
 
     async def _open_portions(self, lids: Sequence[int]) -> AsyncIterator[list[queries.OrderRow]]:
-        """These launches, each with its schedule. To read many takes its time: meanwhile the others are to hear that
-        somebody is in office."""
+        """These launches, each with its schedule. To read many takes its time: each portion counts as a turn."""
         while lids:
             rows, lids = await self._on_state(queries.orders_of_some, self._store.db, lids)
             yield rows
-            if changes := self._renewal():
-                await self._proposer.commit(changes, self.term, self._clock.wall_ms())
+            self._around.liveness.iterated()
 
     async def _noticed_absence(self, now_ms: int) -> bool:
         """Was there a time in which nobody acted (suspend, stall, a clock's step, a full disk)? Then the journal
@@ -314,7 +319,7 @@ class Leader:
             self._metrics.absences.inc()
         else:
             log.warning("the clock was put back")
-        self._vigil.acted(now_ms)
+        self._around.office.absence_noted()
         return True
 
     async def _noticed_wrong_clock(self) -> bool:
@@ -396,6 +401,7 @@ class Leader:
     async def _not_written(self, refused: TocsinError, asked: Prepared | None) -> Tick:
         """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
         self._outlook.forget()
+        self._around.office.refused()
         is_certain = not isinstance(refused, Stopping)
         if not isinstance(refused, JournalError) or not refused.retryable:
             if asked is not None:
@@ -443,11 +449,6 @@ class Leader:
             self._asked_s = now_s
         return self._iterations.portion(DUE_WHEN_ASKED if now_s - self._asked_s < ASKED_S else DUE_AT_ONCE)
 
-    def _renewal(self) -> list[c.Change]:
-        """If it is time to be heard."""
-        now_ms, sent_s = self._clock.wall_ms(), self._proposer.sent_s
-        return [c.Renewed()] if self._vigil.is_to_be_heard(now_ms, self._store.meta, sent_s) else []
-
     async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish]) -> Tick:
         # What ended may have let something that waited for it go.
         more = bool(self._wishes or reports.ended) or self._launcher.pending or self._elsewhere.pending
@@ -471,7 +472,7 @@ class Leader:
 
     async def _sleep(self, next_ms: int | None) -> None:
         """Until something is due, something comes back, somebody asks, or a heartbeat has passed."""
-        rest_s = self._vigil.rest_s(next_ms, self._proposer.sent_s)
+        rest_s = self._vigil.rest_s(next_ms, is_lease_told=self._launcher.tells_lease)
         await self._clock.wait(self._wake, min(rest_s, self._forgetting.rest_s()))
         self._wake.clear()
 

@@ -1,35 +1,45 @@
 """Who leads, and for how long that is certain.
 
-On one machine nobody else can: a lock on the data directory is the office. In a cluster the office is in the journal:
-the leader is the author of the last ``TookOffice``, and every entry it writes is heard by all.
+On one machine nobody else can: a lock on the data directory is the office. In a cluster the leader is the author of the
+last ``TookOffice``, and it holds a lease.
 
-- The leader's authority lasts ``LEADER_S`` from the moment *before it sent* its last acknowledged entry.
-- A follower may take office ``FOLLOWER_S`` after it *observed* the last entry, or at once after ``Resigned``.
+- The lease lasts ``LEADER_S`` from the moment *before the leader sent* its last acknowledged presence or entry.
+- A follower may stand for election ``FOLLOWER_S`` after it *observed* the last presence or entry, or at once after
+  ``Resigned``.
 
-An entry is observed after it was sent, so the follower's time begins later and is longer: the leader's authority has
-ended by then, as long as the two clocks do not run apart by more than a tenth. That the clocks show the same time
-is not needed. And a follower that has not seen the newest entry cannot take office at all: its own would not fit
-behind it.
+A presence is observed after it was sent, so the follower's time begins later and is longer: the lease has ended by
+then, as long as the two clocks do not run apart by more than a tenth. That the clocks show the same time is not
+needed. A follower that has not observed the newest presence or the newest entry cannot take office at all: the election
+compares both. And a leader that was deposed cannot store a presence any more, so none is acknowledged.
+
+Presence is written and observed in a thread of its own (``presence``), so all that is here may be called from two
+threads.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from pathlib import Path
 from typing import Protocol
 
-from tocsin.clock import Clock
-from tocsin.errors import OfficeTaken
+from tocsin.clock import Clock, SystemClock
+from tocsin.errors import Deposed, OfficeTaken
+from tocsin.journal.contract import Election, SeenPresence
+from tocsin.model.presence import GROUP
+from tocsin.replica.absence import AbsenceMeter
 
 LEADER_S = 1.5
 FOLLOWER_S = 1.8
 RENEW_S = 0.4
-"""A leader that has nothing else to write is heard this often."""
+"""The presence of a leader is written this often."""
 HAND_OVER_S = 0.3
-"""How long it takes at the most to hand an order to its target: with less authority left, it is not begun."""
+"""How long it takes at the most to hand an order to its target: with less of the lease left, it is not begun."""
 DRIFT_MAX = 0.05
 """How much faster or slower than it should a clock may run."""
+UNSEEN_S = 0.2
+"""While nothing is known of the presence of others, a follower looks this often whether there is."""
 
 assert FOLLOWER_S >= LEADER_S * (1 + DRIFT_MAX) / (1 - DRIFT_MAX) + 0.1
 
@@ -39,31 +49,53 @@ class Office(Protocol):
 
     @property
     def renew_s(self) -> float | None:
-        """How often the leader has to be heard; None: it is known to be there."""
+        """How often presence is written; None: no other replica can lead."""
         ...
 
-    def observed(self, at_s: float, *, is_vacant: bool) -> None:
-        """An entry of somebody was seen at that moment; ``is_vacant``: nobody leads after it."""
+    def observed(self, at_s: float, *, term: int, is_vacant: bool) -> None:
+        """An entry of that term was seen at that moment; ``is_vacant``: nobody leads after it."""
         ...
 
     def opens_in_s(self) -> float:
-        """How long until this replica may take office."""
+        """How long until this replica may stand for election."""
+        ...
+
+    def election(self, term: int, leader: str) -> Election | None:
+        """What the entry that begins this term has to compare. Raises Deposed if it is too early for an election."""
+        ...
+
+    def heard_ms(self, leader: str) -> int:
+        """When that leader was last known to be there, as a wall clock shows it; 0: unknown."""
         ...
 
     def renewed(self, sent_s: float) -> None:
         """An entry of ours, sent after that moment, was acknowledged."""
         ...
 
+    def refused(self) -> None:
+        """Certain that nothing can be written at this moment."""
+        ...
+
     def ended(self) -> None:
         """Resigned or deposed."""
         ...
 
+    def is_over(self, term: int) -> bool:
+        """Is it known that another replica leads in a later term?"""
+        ...
+
+    def absent_since_ms(self, now_ms: int) -> int | None:
+        """Since when nothing was acknowledged, if that was or is for too long. Until ``absence_noted``."""
+        ...
+
+    def absence_noted(self) -> None: ...
+
     def until_s(self) -> float | None:
-        """When authority ends, on the clock that counts through suspend. None: it does not end by itself."""
+        """When the lease ends, on the clock that counts through suspend. None: it does not end by itself."""
         ...
 
     def holds(self) -> bool:
-        """Is this process provably in office, for long enough to hand over an order?"""
+        """Does this process provably hold the lease, for long enough to hand over an order?"""
         ...
 
 
@@ -72,20 +104,50 @@ class SoleOffice:
 
     renew_s: float | None = None
 
-    def __init__(self) -> None:
-        self._in_office = False
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._in_office = self._is_refused = False
+        self._meter = AbsenceMeter()
+        self.former_ms = 0
+        """When the former process was last there."""
 
-    def observed(self, at_s: float, *, is_vacant: bool) -> None:
+    def observed(self, at_s: float, *, term: int, is_vacant: bool) -> None:
         return
 
     def opens_in_s(self) -> float:
         return 0.0
 
+    def election(self, term: int, leader: str) -> Election | None:
+        return None
+
+    def heard_ms(self, leader: str) -> int:
+        return self.former_ms
+
     def renewed(self, sent_s: float) -> None:
-        self._in_office = True
+        self._is_refused = False
+        if not self._in_office:
+            self._in_office = True
+            self._meter.restart(self._clock.wall_ms())
+
+    def refused(self) -> None:
+        self._is_refused = True
 
     def ended(self) -> None:
         self._in_office = False
+
+    def is_over(self, term: int) -> bool:
+        return False
+
+    def tick(self) -> None:
+        """This process is there, by a thread of its own: neither paused nor suspended, and it can write."""
+        if not self._is_refused:
+            self._meter.acknowledged(self._clock.wall_ms())
+
+    def absent_since_ms(self, now_ms: int) -> int | None:
+        return self._meter.since_ms(now_ms)
+
+    def absence_noted(self) -> None:
+        self._meter.restart(self._clock.wall_ms())
 
     def until_s(self) -> float | None:
         return None
@@ -101,22 +163,126 @@ class ElectedOffice:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._lock = threading.Lock()
         self._opens_s = clock.elapsed_s() + FOLLOWER_S
         self._until_s = 0.0
+        self._sent_s = 0.0
+        """When the last that was acknowledged was sent."""
+        self._standing: int | None = None
+        """The term that this replica is about to begin."""
+        self._term: int | None = None
+        """The term in which it leads."""
+        self._is_over = False
+        self._known_term = 0
+        """The newest that an entry was seen of."""
+        self._is_vacant = False
+        self._heard = (0, 0)
+        """Term and counter of the newest presence that was observed."""
+        self._heard_ms = self._heard_at_ms = self._heard_seq = self._told_ms = 0
+        self._versions: dict[str, int] | None = None
+        """Of the presence of each replica, as last observed; None: nothing was observed yet."""
+        self._meter = AbsenceMeter()
 
-    def observed(self, at_s: float, *, is_vacant: bool) -> None:
-        self._opens_s = at_s if is_vacant else at_s + FOLLOWER_S
+    # Following
+
+    def observed(self, at_s: float, *, term: int, is_vacant: bool) -> None:
+        with self._lock:
+            self._opens_s = at_s if is_vacant else at_s + FOLLOWER_S
+            self._known_term, self._is_vacant = term, is_vacant
+
+    def observed_presence(self, seen: list[SeenPresence], at_s: float, at_ms: int) -> None:
+        """Records as they were stored at some moment before that one."""
+        with self._lock:
+            if self._versions is None:
+                self._versions = {}
+            for replica, version, presence in seen:
+                self._versions[replica] = version
+                term = presence.terms.get(GROUP, 0)
+                if (term, presence.counter) <= self._heard or term < self._known_term + self._is_vacant:
+                    continue  # it arrived late, or the group has no leader there
+                self._heard = (term, presence.counter)
+                self._opens_s = max(self._opens_s, at_s + FOLLOWER_S)
+                # A clock that is ahead of ours must not hide that nobody was there.
+                self._heard_ms = min(presence.sent_ms, at_ms)
+                self._heard_at_ms, self._heard_seq = at_ms, presence.seq
 
     def opens_in_s(self) -> float:
-        return self._opens_s - self._clock.elapsed_s()
+        with self._lock:
+            return self._opening_s()
+
+    def _opening_s(self) -> float:
+        opens_in_s = self._opens_s - self._clock.elapsed_s()
+        return max(opens_in_s, UNSEEN_S) if self._versions is None and not self._is_vacant else opens_in_s
+
+    def election(self, term: int, leader: str) -> Election | None:
+        with self._lock:
+            if self._opening_s() > 0:
+                raise Deposed("the leader is heard again")
+            self._standing = term
+            versions = self._versions or {}
+            return Election(term, leader, versions.get(leader, 0)) if leader else Election(term)
+
+    def heard_ms(self, leader: str) -> int:
+        return self._heard_ms
+
+    def told_ms(self, applied: int) -> int:
+        """When the leader was last heard with nothing that is not applied here, up to ``applied``; 0: never."""
+        with self._lock:
+            if self._heard_seq <= applied:
+                self._told_ms = max(self._told_ms, self._heard_at_ms)
+            return self._told_ms
+
+    # Leading
+
+    @property
+    def term(self) -> int | None:
+        """The term in which this replica leads."""
+        return self._term
 
     def renewed(self, sent_s: float) -> None:
+        with self._lock:
+            if self._standing is not None:
+                self._term, self._standing, self._is_over = self._standing, None, False
+                self._meter.restart(self._clock.wall_ms())
+            self._extend(sent_s)
+
+    def present(self, sent_s: float, term: int) -> None:
+        """A presence of ours that lists this term, sent after that moment, was acknowledged."""
+        with self._lock:
+            if self._term == term:
+                self._extend(sent_s)
+
+    def deposed(self, term: int) -> None:
+        """A presence that lists this term was refused: another replica leads in a later one."""
+        with self._lock:
+            if self._term == term:
+                self._until_s, self._is_over = 0.0, True
+
+    def _extend(self, sent_s: float) -> None:
+        if self._is_over:
+            return
         self._until_s = max(self._until_s, sent_s + LEADER_S)
+        self._meter.acknowledged(self._clock.wall_ms())
+
+    def refused(self) -> None:
+        return  # then presence is refused as well
 
     def ended(self) -> None:
         """It is for the others now: whoever leaves office gives them time to take it."""
-        has_led, self._until_s = self._until_s > 0.0, 0.0
-        self._opens_s = self._clock.elapsed_s() + (2 * FOLLOWER_S if has_led else RENEW_S)
+        with self._lock:
+            has_led, self._until_s = self._until_s > 0.0 or self._is_over, 0.0
+            self._term = self._standing = None
+            self._is_over = False
+            self._opens_s = self._clock.elapsed_s() + (2 * FOLLOWER_S if has_led else RENEW_S)
+
+    def is_over(self, term: int) -> bool:
+        return self._is_over
+
+    def absent_since_ms(self, now_ms: int) -> int | None:
+        return self._meter.since_ms(now_ms)
+
+    def absence_noted(self) -> None:
+        self._meter.restart(self._clock.wall_ms())
 
     def until_s(self) -> float | None:
         return self._until_s

@@ -15,7 +15,7 @@ from tocsin.backup.store import Backups
 from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
 from tocsin.errors import Gap, Unreachable
-from tocsin.journal.contract import Journal
+from tocsin.journal.contract import Journal, PresenceStore
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.limit import Limit
 from tocsin.observe.metrics import Metrics
@@ -34,9 +34,11 @@ from tocsin.replica.lanes import Room
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.leader import Leader
 from tocsin.replica.limits import Limits
+from tocsin.replica.liveness import DiskProbe, Liveness
 from tocsin.replica.objection import Objection, nobody_was_asked
-from tocsin.replica.office import Office
+from tocsin.replica.office import ElectedOffice, Office, SoleOffice
 from tocsin.replica.peers import Fate, Peers
+from tocsin.replica.presence import Heartbeat, Host, Observer, PresencePart, in_thread
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.recovery import remedy_of_divergence
 from tocsin.replica.rounds import Rounds
@@ -81,6 +83,11 @@ class Paths(msgspec.Struct, frozen=True):
     def lock(self) -> Path:
         return self.data / "office.lock"
 
+    @property
+    def alive(self) -> Path:
+        """Overwritten with the time, as long as the disk takes writes."""
+        return self.data / "alive"
+
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """What the composition root decides."""
@@ -104,6 +111,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     on_applied: OnApplied | None = None
     """Told of every entry that was applied."""
     limits: Sequence[Limit] = ()
+    presence: PresenceStore | None = None
+    """None: no other replica can lead."""
+    presence_host: Host = in_thread
 
 
 class _Running(Protocol):
@@ -137,8 +147,10 @@ class Parts:
         remedy = remedy_of_divergence(paths.state)
         self.rounds = Rounds(setup.peers, setup.journal, clock, metrics, status, remedy)
         self.career = Career(
-            setup.office, self.follower, self._make_leader, self.rounds.may_stand, self._leap, clock
+            setup.office, self.follower, self._make_leader, self._may_stand, self._leap, clock
         )
+        self.liveness = Liveness(clock)
+        self.presence = self._make_presence()
         self.housekeeper = Housekeeper(setup.targets, clock, setup.retention)
         self.backuper: Backuper | None = None
         if setup.backups is not None:
@@ -152,7 +164,13 @@ class Parts:
         self.silence = Silence(
             reading,
             clock,
-            silence.Around(lambda: store.meta, self._room, lambda: self.problem, self.limits.keys_of),
+            silence.Around(
+                lambda: store.meta,
+                lambda: self.told_ms,
+                self._room,
+                lambda: self.problem,
+                self.limits.keys_of,
+            ),
         )
         self.auditor = Auditor(
             reading,
@@ -171,7 +189,7 @@ class Parts:
             part.stop()
 
     def _running(self) -> list[_Running]:
-        always: list[_Running] = [self.career, self.snapshotter, self.housekeeper, self.rounds]
+        always: list[_Running] = [self.career, self.presence, self.snapshotter, self.housekeeper, self.rounds]
         always += [self.silence, self.auditor]
         return always if self.backuper is None else [*always, self.backuper]
 
@@ -189,7 +207,7 @@ class Parts:
     def problem(self) -> str:
         """What keeps it from writing or applying entries."""
         if self.career.any_leader is not None and self.proposer is not None:
-            return self.proposer.problem
+            return self.proposer.problem or self.presence.problem
         return self.follower.problem
 
     @property
@@ -235,7 +253,37 @@ class Parts:
         await self._on_state(store.become, path)
         setup.metrics.state_rebuilds.labels("snapshot").inc()
         self.applier.applied.notice(store.meta.seq)
-        setup.office.observed(setup.clock.elapsed_s(), is_vacant=False)
+        setup.office.observed(setup.clock.elapsed_s(), term=store.meta.term, is_vacant=False)
+
+    def _seq(self) -> int:
+        return self._store.meta.seq
+
+    @property
+    def told_ms(self) -> int:
+        """Until when this replica is known to know everything, by the wall clock."""
+        office, meta = self._setup.office, self._store.meta
+        if self.career.leader is not None:
+            behind_s = self._setup.clock.elapsed_s() - self.liveness.iterated_s
+            return self._setup.clock.wall_ms() - round(behind_s * 1000)
+        return max(meta.time_ms, office.told_ms(meta.seq) if isinstance(office, ElectedOffice) else 0)
+
+    async def _may_stand(self) -> bool:
+        """A replica whose disk takes no writes could not keep the lease."""
+        return self.liveness.is_disk_alive and await self.rounds.may_stand()
+
+    def _make_presence(self) -> PresencePart:
+        setup, office, store = self._setup, self._setup.office, self._setup.presence
+        probe = DiskProbe(setup.paths.alive, is_synced=store is not None)
+        heartbeat = observer = None
+        if isinstance(office, SoleOffice):
+            office.former_ms = probe.read()
+        if store is not None and isinstance(office, ElectedOffice):
+            heartbeat = Heartbeat(setup.name, store, office, self.liveness, setup.clock, self._seq)
+            observer = Observer(store, office, setup.clock, self._seq)
+        assert isinstance(office, ElectedOffice | SoleOffice)
+        return PresencePart(
+            office, heartbeat, observer, store, probe, self.liveness, setup.clock, setup.presence_host
+        )
 
     def _on_snapshot(self, made: Manifest) -> None:
         if self.backuper is not None and self.career.role == "leader":
@@ -261,6 +309,7 @@ class Parts:
             is_clock_off_to_all=self.rounds.is_clock_off_to_all,
             cancel_elsewhere=self._cancel_elsewhere,
             limits=self.limits,
+            liveness=self.liveness,
         )
         term = store.meta.term + 1
         if around.lost_since_ms() is not None:

@@ -120,7 +120,8 @@ class Replica:
         await origins.tidy()
         parts = Parts(setup, self._store, self._on_state, self.status, self)
         await self._patiently(lambda: catch_up(setup.journal, parts.applier, self._store, self._on_state))
-        setup.office.observed(self.clock.elapsed_s(), is_vacant=not self._store.meta.leader)
+        meta = self._store.meta
+        setup.office.observed(self.clock.elapsed_s(), term=meta.term, is_vacant=not meta.leader)
         await asyncio.to_thread(parts.own_terms.load)
         for target in setup.targets.values():
             await target.start()
@@ -357,6 +358,11 @@ class Replica:
     def meta(self) -> Meta:
         self.parts  # noqa: B018  # why: raises while it is starting, when there may be no state yet
         return self._store.meta
+
+    @property
+    def told_ms(self) -> int:
+        """Until when this replica is known to know everything, by the wall clock."""
+        return self.parts.told_ms
 
     @property
     def is_leader(self) -> bool:

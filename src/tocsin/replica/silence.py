@@ -56,6 +56,8 @@ class Around(NamedTuple):
     """What is known here of whoever decides."""
 
     meta: Callable[[], Meta]
+    told_ms: Callable[[], int]
+    """When the leader was last heard and nothing of it was left to apply."""
     room: Callable[[], Room | None]
     """How much may be started, on a replica that leads; None: another one does."""
     problem: Callable[[], str]
@@ -99,12 +101,13 @@ class Silence:
         now_ms = self._clock.wall_ms()
         room = self._around.room()
         meta = self._around.meta()
-        is_heard = room is not None or (meta.leader != "" and now_ms - meta.time_ms <= HEARD_MS)
+        told_ms = self._around.told_ms()
+        is_heard = room is not None or (meta.leader != "" and now_ms - told_ms <= HEARD_MS)
         self.waits_for = self.limit = ""
         candidate: Due | None = None
         if is_heard and not self._around.problem():
             # What is due is due by the clock of whoever leads, who is heard several times a second.
-            by_ms = now_ms if room is not None else meta.time_ms
+            by_ms = now_ms if room is not None else told_ms
             rows = (await self._reading.read(queries.due, by_ms - OVERDUE_MS, LOOKED_AT)).rows
             candidate = self._with_room(rows, room) if room is not None else await self._of_another(rows)
         # Others see only that nothing was decided at all: what is overdue may wait for its own receiver.

@@ -11,6 +11,7 @@ from tocsin.clock import Clock
 from tocsin.model.cluster import Asked
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.limits import Limits
+from tocsin.replica.liveness import Liveness
 from tocsin.replica.office import Office
 from tocsin.replica.terms import OwnTerms
 from tocsin.state.store import Store
@@ -56,6 +57,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     """The same, having waited a little for those who do not answer yet."""
     cancel_elsewhere: Callable[[str, Asked, str], Coroutine[None, None, None]]
     limits: Limits
+    liveness: Liveness
 
     @property
     def is_sole(self) -> bool:

@@ -1,4 +1,4 @@
-"""The leader's watch over time: was it away, is its clock still the one it was, when does it have to be heard again?"""
+"""The leader's watch over time: is its clock still the one it was, how long may it sleep?"""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from tocsin.replica.office import Office
 from tocsin.state.store import Meta
 
 HEARTBEAT_S = 1.0
-ABSENCE_MS = 5_000
-"""A turn that comes so much later than planned means that nobody was able to act: suspend, stall, a clock's step."""
+"""A leader that has nothing to do takes a turn this often."""
 STEP_MS = 2_000
 """A wall clock that has moved by so much against the other one was put forward or back."""
-RENEWED_EVERY_MS = 60_000
-"""The journal hears this often that somebody is in office, so that an absence is not taken for longer than it was."""
 
 
 class Vigil:
@@ -28,12 +25,7 @@ class Vigil:
         self._office = office
         self._checkpoint_every_s = checkpoint_every_s
         self._checkpointed_s = last_s
-        self._alive_ms = clock.wall_ms()
         self._offset_ms = self._offset()
-
-    def acted(self, now_ms: int) -> None:
-        """A turn was taken at that moment."""
-        self._alive_ms = now_ms
 
     def clock_moved_ms(self) -> int:
         """By how much the wall clock was put forward or back since the last look. 0: not at all, or by very little."""
@@ -42,18 +34,11 @@ class Vigil:
         return moved_ms if abs(moved_ms) >= STEP_MS else 0
 
     def absent_since_ms(self, now_ms: int, meta: Meta) -> int | None:
-        """Since when nobody acted, if that was for too long."""
+        """Since when nobody was able to act, if that was for too long. A turn that is late is none of it."""
         if now_ms < meta.present_since_ms:
             # The clock was put back to before the beginning of this presence: it begins now.
             return now_ms
-        is_late = now_ms - self._alive_ms >= ABSENCE_MS + HEARTBEAT_S * 1000
-        return self._alive_ms if is_late else None
-
-    def is_to_be_heard(self, now_ms: int, meta: Meta, sent_s: float) -> bool:
-        """Is it time to say that somebody is in office, where nothing else was said since ``sent_s``?"""
-        if self._office.renew_s is None:
-            return now_ms - meta.time_ms > RENEWED_EVERY_MS
-        return self._clock.elapsed_s() - sent_s >= self._office.renew_s
+        return self._office.absent_since_ms(now_ms)
 
     def is_checkpoint_due(self) -> bool:
         """True once in a while."""
@@ -67,11 +52,10 @@ class Vigil:
     def checkpoint_due_s(self) -> float:
         return self._checkpointed_s + self._checkpoint_every_s()
 
-    def rest_s(self, next_ms: int | None, sent_s: float) -> float:
-        """How long the leader may sleep."""
-        seconds = HEARTBEAT_S
-        if self._office.renew_s is not None:
-            seconds = min(seconds, max(0.0, self._office.renew_s - (self._clock.elapsed_s() - sent_s)))
+    def rest_s(self, next_ms: int | None, *, is_lease_told: bool) -> float:
+        """How long the leader may sleep. ``is_lease_told``: somebody has to hear how long the lease lasts."""
+        renew_s = self._office.renew_s
+        seconds = HEARTBEAT_S if renew_s is None or not is_lease_told else renew_s
         if next_ms is not None:
             seconds = min(seconds, max(0.0, (next_ms - self._clock.wall_ms()) / 1000))
         return seconds

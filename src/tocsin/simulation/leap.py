@@ -96,8 +96,8 @@ def _pass(machine: Machine, by_s: float) -> None:
     office = replica._setup.office
     assert isinstance(office, WatchedOffice)
     office.passed(local_s)
+    replica.parts.liveness.iterated_s += local_s
+    replica.parts.liveness.wrote_s += local_s
     leader = replica.parts.career.any_leader
     if leader is not None:
-        leader._vigil._alive_ms += round(by_s * 1000)
         leader._vigil._offset_ms = leader._vigil._offset()
-        leader._proposer.sent_s += local_s

@@ -24,15 +24,16 @@ from tocsin.errors import Diverged
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind
 from tocsin.observe.metrics import Metrics
-from tocsin.replica.office import LEADER_S, ElectedOffice
+from tocsin.replica.office import ElectedOffice
 from tocsin.replica.parts import Paths, Setup
+from tocsin.replica.presence import in_task
 from tocsin.replica.replica import Replica
 from tocsin.simulation.chance import Chance
 from tocsin.simulation.clocks import MachineClock
 from tocsin.simulation.history import Applied, Authority, History, Snapped
 from tocsin.simulation.neighbours import House, Neighbours
 from tocsin.simulation.network import Network
-from tocsin.simulation.quorum import Handle, Quorum
+from tocsin.simulation.quorum import Handle, Presences, Quorum
 from tocsin.simulation.receivers import Receivers
 from tocsin.simulation.targets import Exec, Herd, Http
 from tocsin.simulation.virtual import Process, VirtualLoop
@@ -76,9 +77,11 @@ class WatchedOffice(ElectedOffice):
         self._machine = machine
         self._process = process
 
-    def renewed(self, sent_s: float) -> None:
-        super().renewed(sent_s)
-        self._machine.note_authority(self._process, sent_s + LEADER_S)
+    def _extend(self, sent_s: float) -> None:
+        super()._extend(sent_s)
+        until_s = self.until_s()
+        assert until_s is not None
+        self._machine.note_authority(self._process, until_s)
         self._machine.ask_others_for_authority()
 
     def holds(self) -> bool:
@@ -92,6 +95,7 @@ class WatchedOffice(ElectedOffice):
         """A quiet time went by, in which all was renewed as it should be."""
         self._opens_s += by_s
         self._until_s += by_s if self._until_s else 0.0
+        self._meter.passed(round(by_s * 1000))
 
 
 class _Losses:
@@ -218,6 +222,8 @@ class Machine:
             paths=Paths(self.data),
             journal=Handle(around.quorum, around.network, process, around.now_ms, around.history),
             office=WatchedOffice(self, process),
+            presence=Presences(around.quorum, around.network, process),
+            presence_host=in_task,
             peers=Neighbours(self.name, around.houses(), around.network),
             targets={"exec": command, "http": http, "null": herd},
             clock=clock,

@@ -118,16 +118,16 @@ def snapshot_age_s(service: Service, now_ms: int) -> float:
 def cannot_take_over(service: Service) -> str:
     """Why this replica could not lead where another one does; empty: it could, or it leads itself.
 
-    Whoever leads writes several times a second, so the age of the last entry tells how far behind one is.
+    A leader is heard several times a second, and tells which entry was its last.
     """
     own = service.replica.status()
     if own.role == "leader":
         return ""
     if own.role != "follower":
         return "it is starting" if own.role == "starting" else "it is stopping"
-    behind_ms = service.now_ms() - service.replica.meta.time_ms
+    behind_ms = service.now_ms() - service.replica.told_ms
     if behind_ms > BEHIND_MS_MAX:
-        return f"the last entry it has applied is {_length(behind_ms)} old: it is behind, or nobody leads"
+        return f"what it knows is {_length(behind_ms)} old: it is behind, or nobody leads"
     return ""
 
 
@@ -144,7 +144,7 @@ def _cannot_write(service: Service) -> str:
 
 
 def _stands_still(service: Service, found: Health) -> str:
-    silent_ms = found.now_ms - service.replica.meta.time_ms
+    silent_ms = found.now_ms - service.replica.told_ms
     is_leader = service.replica.status().role == "leader"
     if silent_ms <= (SILENT_MS if is_leader else BEHIND_MS_MAX) or service.replica.problem:
         return ""
@@ -154,8 +154,8 @@ def _stands_still(service: Service, found: Health) -> str:
             "'tocsin cluster' shows who does."
         )
     return (
-        f"Nothing was written for {_length(silent_ms)}, though an entry a minute is the least: the scheduling "
-        "loop stands still. The log ('journalctl -u tocsin') may tell why; a restart loses nothing."
+        f"The scheduling loop has finished no turn for {_length(silent_ms)}: it stands still. "
+        "The log ('journalctl -u tocsin') may tell why; a restart loses nothing."
     )
 
 

@@ -45,6 +45,16 @@ class EtcdClient:
         self._token: str | None = None
         self._deadline_s = deadline_s
 
+    def another(self, *, deadline_s: float) -> EtcdClient:
+        """Of the same cluster, with connections of its own."""
+        return EtcdClient(
+            self._endpoints.given,
+            tls=self._endpoints.tls,
+            user=self._user,
+            password=self._password,
+            deadline_s=deadline_s,
+        )
+
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         return self._endpoints.given

@@ -40,7 +40,7 @@ class Endpoints:
         if tls is not None:
             tls.set_alpn_protocols(["h2"])
         self.given = tuple(given)
-        self._tls = tls
+        self.tls = tls
         self._channels: dict[Endpoint, Channel] = {}
         self._locks = {endpoint: asyncio.Lock() for endpoint in given}
         self._failed: set[Endpoint] = set()
@@ -82,7 +82,7 @@ class Endpoints:
 
     async def _connected(self, endpoint: Endpoint) -> Channel:
         """Only a server that answers counts: a stopped process still accepts connections."""
-        channel = await Channel.connect(endpoint.host, endpoint.port, self._tls, CONNECT_S)
+        channel = await Channel.connect(endpoint.host, endpoint.port, self.tls, CONNECT_S)
         try:
             refuse_unfit(messages.status(await channel.call(_STATUS, b"", CONNECT_S)).version, endpoint)
         except Said:

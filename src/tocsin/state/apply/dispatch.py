@@ -20,7 +20,6 @@ _Handler = Callable[[Context, Any], object]
 
 _HANDLERS: dict[type, _Handler] = {
     c.TookOffice: office.took_office,
-    c.Renewed: office.renewed,
     c.Resigned: office.resigned,
     c.Returned: office.returned,
     c.Restored: office.restored,

@@ -23,12 +23,9 @@ def took_office(context: Context, change: c.TookOffice) -> None:
     db.execute("INSERT INTO office VALUES (?, ?, ?)", (change.term, change.replica, entry.time_ms))
     is_first, meta.term = meta.term == 0, change.term
     meta.leader = change.replica
-    if is_first or abs(entry.time_ms - meta.time_ms) > BRIEF_MS:
-        _was_absent(context, since_ms=meta.time_ms or entry.time_ms)
-
-
-def renewed(context: Context, change: c.Renewed) -> None:
-    """An entry was written: that is all it says."""
+    heard_ms = max(meta.time_ms, change.heard_ms)
+    if is_first or abs(entry.time_ms - heard_ms) > BRIEF_MS:
+        _was_absent(context, since_ms=heard_ms or entry.time_ms)
 
 
 def resigned(context: Context, change: c.Resigned) -> None:

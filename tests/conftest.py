@@ -27,6 +27,7 @@ LONGEST = (
     "tests/cli/serve_test.py",
     "tests/kill/",
     "tests/fuzz/",
+    "tests/external/",
     "tests/cluster/pause_test.py",
     "tests/cluster/kill_test.py",
     "tests/cluster/partition_test.py",

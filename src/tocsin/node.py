@@ -15,13 +15,14 @@ from tocsin.config import Settings
 from tocsin.cron import parse_duration
 from tocsin.decide.retention import Retention
 from tocsin.errors import InvalidInput, shown_url
-from tocsin.journal.contract import Journal, PresenceStore, Roster
+from tocsin.journal.contract import Journal, PresenceStore, Roster, SnapshotStore
 from tocsin.journal.etcd.address import DEFAULT_PREFIX
 from tocsin.journal.etcd.address import parse as parse_etcd
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.journal import EtcdJournal
 from tocsin.journal.etcd.presence import EtcdPresence
 from tocsin.journal.etcd.roster import EtcdRoster
+from tocsin.journal.etcd.snapshots import SNAPSHOT_DEADLINE_S, EtcdSnapshots
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.member.address import split_address
 from tocsin.member.heirs import Heirs
@@ -38,6 +39,7 @@ from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
 from tocsin.replica.parts import Paths, Setup
 from tocsin.replica.peers import NoPeers, Peers
+from tocsin.replica.publisher import StoredSnapshots
 from tocsin.replica.replica import Replica
 from tocsin.replica.surroundings import Losses, NoLosses
 from tocsin.targets.exec.orders import ExecSettings
@@ -147,16 +149,18 @@ def _alone_on_etcd(settings: Settings, clock: Clock) -> Node:
     """On an existing etcd, not to be reached by other replicas: they can take over, but not forward anything to it."""
     client, prefix = _external(settings.journal)
     roster: Roster = EtcdRoster(client, prefix)
+    stored = EtcdSnapshots(client.another(deadline_s=SNAPSHOT_DEADLINE_S), prefix)
     own = Member(settings.replica_name(), "", _api_url(settings))
     replica = _replica(
         settings,
         clock,
         EtcdJournal(client, prefix),
         ElectedOffice(clock),
-        NoPeers(),
+        StoredSnapshots(stored),
         NoLosses(),
         own.api,
         presence=EtcdPresence(_beside(client), prefix),
+        stored_snapshots=stored,
     )
 
     async def on_open() -> None:
@@ -177,6 +181,7 @@ def _replica(
     owner: Owner | None = None,
     objection: Objection = nobody_was_asked,
     presence: PresenceStore | None = None,
+    stored_snapshots: SnapshotStore | None = None,
 ) -> Replica:
     paths = Paths(settings.data.absolute())
     return Replica(
@@ -201,6 +206,7 @@ def _replica(
             losses=losses or NoLosses(),
             limits=read_limits(settings.limits) if settings.limits else (),
             presence=presence,
+            stored_snapshots=stored_snapshots,
         ),
         api,
     )

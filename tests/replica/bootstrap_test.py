@@ -124,6 +124,22 @@ def a_state_ahead_of_its_journal_is_refused(tmp_path: Path) -> None:
     in_town(tmp_path, work)
 
 
+def a_leader_notices_that_its_journal_was_put_back(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        check = leader.parts.chain_check
+        await check.once()
+        before = town.ledger.end
+        await leader.propose(put())
+        town.ledger.last, town.ledger.last_id = before
+        with pytest.raises(ChainBroken, match=f"the journal has entry {before.seq} "):
+            await check.once()
+        error = await leader.failed()
+        assert isinstance(error, ChainBroken)
+
+    in_town(tmp_path, work)
+
+
 # A journal that goes on from a restored state
 
 

@@ -116,7 +116,7 @@ def restore_backup(
         raise InvalidInput("one of them is enough", field="--seq", value=seq, allowed="--seq or --at")
     until_ms = int(parse_moment(at, field="--at").timestamp() * 1000) if at else None
     backups = _backups(place, secret)
-    with _empty(data) as folder, _progress("restoring") as progress:
+    with empty_data(data) as folder, _progress("restoring") as progress:
         made = backups.fetch_newest(folder, seq=seq, until_ms=until_ms, progress=progress)
     if secret is None:
         remedy = "; --cluster-secret FILE checks it" if made.authenticator else ""
@@ -163,7 +163,7 @@ def _problem(backups: Backups, backup: BackupManifest) -> str:
 
 
 @contextmanager
-def _empty(data: Path) -> Iterator[Path]:
+def empty_data(data: Path) -> Iterator[Path]:
     """The folder to restore into, of a data directory that nobody uses and that holds nothing."""
     import shutil
 

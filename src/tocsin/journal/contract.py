@@ -14,6 +14,7 @@ the one that the journal was born to go on from.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -22,6 +23,7 @@ from tocsin.errors import Conflict
 from tocsin.model.cluster import Member
 from tocsin.model.entry import Position, chain_broken
 from tocsin.model.presence import Presence
+from tocsin.state.snapshot import Manifest
 
 
 class Record(NamedTuple):
@@ -148,6 +150,26 @@ class Roster(Protocol):
 
     async def strike(self, name: str) -> None:
         """It is no replica any more."""
+        ...
+
+
+class SnapshotStore(Protocol):
+    """The newest snapshot, stored where the journal is, for replicas that cannot ask each other for theirs."""
+
+    async def newest(self) -> Manifest | None:
+        """What is stored."""
+        ...
+
+    async def put(self, manifest: Manifest, path: Path) -> bool:
+        """Store it in place of the present one. False: it is too large, and only its manifest is there."""
+        ...
+
+    async def fetch(self, folder: Path) -> Manifest | None:
+        """Put it into the folder, verified. None: there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Let go."""
         ...
 
 

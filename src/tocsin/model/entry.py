@@ -9,9 +9,10 @@ import msgspec
 from tocsin.errors import ChainBroken
 from tocsin.model.change import Change
 
-_REMEDY = (
+REMEDY = (
     "the journal's engine was restored from an old copy, cloned or replaced, or it lost entries. Put its newest data "
-    "back, or let a new journal go on from a backup or from this replica: see docs/damage.md"
+    "back; or let a new journal go on from this replica: 'tocsin restore ITS-DATA --data NEW', or from a backup. See "
+    "docs/damage.md"
 )
 
 
@@ -42,5 +43,5 @@ def chain_broken(known: Position, found: Position) -> ChainBroken:
     return ChainBroken(
         f"the journal does not continue what this replica has applied: the replica's last is {known}, the journal has "
         f"{found}",
-        hint=_REMEDY,
+        hint=REMEDY,
     )

@@ -15,7 +15,7 @@ from tocsin.backup.store import Backups
 from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
 from tocsin.errors import Gap, Unreachable
-from tocsin.journal.contract import Journal, PresenceStore
+from tocsin.journal.contract import Journal, PresenceStore, SnapshotStore
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.limit import Limit
 from tocsin.observe.metrics import Metrics
@@ -25,6 +25,7 @@ from tocsin.replica.applying import Applier, OnApplied
 from tocsin.replica.auditor import Auditor, Reading
 from tocsin.replica.backuper import Backuper
 from tocsin.replica.career import Career
+from tocsin.replica.chain import ChainCheck
 from tocsin.replica.digesting import Digesting, Digests
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.follower import Follower
@@ -40,6 +41,7 @@ from tocsin.replica.office import ElectedOffice, Office, SoleOffice
 from tocsin.replica.peers import Fate, Peers
 from tocsin.replica.presence import Heartbeat, Host, Observer, PresencePart, in_thread
 from tocsin.replica.proposer import Proposer
+from tocsin.replica.publisher import SnapshotPublisher
 from tocsin.replica.recovery import remedy_of_divergence
 from tocsin.replica.rounds import Rounds
 from tocsin.replica.silence import Silence
@@ -114,6 +116,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     presence: PresenceStore | None = None
     """None: no other replica can lead."""
     presence_host: Host = in_thread
+    stored_snapshots: SnapshotStore | None = None
+    """Beside the journal, where the replicas have no way to each other."""
 
 
 class _Running(Protocol):
@@ -145,12 +149,22 @@ class Parts:
         self.afterlife = Afterlife(setup.targets, clock, self.own_terms)
         self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
         remedy = remedy_of_divergence(paths.state)
-        self.rounds = Rounds(setup.peers, setup.journal, clock, metrics, status, remedy)
+        self.publisher: SnapshotPublisher | None = None
+        if setup.stored_snapshots is not None:
+            self.publisher = SnapshotPublisher(
+                setup.stored_snapshots,
+                paths.snapshots,
+                clock,
+                lambda: self.snapshotter.newest,
+                lambda: self.career.any_leader is not None,
+            )
+        self.rounds = Rounds(setup.peers, setup.journal, clock, metrics, status, remedy, self._trim_limit)
         self.career = Career(
             setup.office, self.follower, self._make_leader, self._may_stand, self._leap, clock
         )
         self.liveness = Liveness(clock)
         self.presence = self._make_presence()
+        self.chain_check = ChainCheck(setup.journal, store, clock, lambda: self.career.any_leader is not None)
         self.housekeeper = Housekeeper(setup.targets, clock, setup.retention)
         self.backuper: Backuper | None = None
         if setup.backups is not None:
@@ -191,7 +205,15 @@ class Parts:
     def _running(self) -> list[_Running]:
         always: list[_Running] = [self.career, self.presence, self.snapshotter, self.housekeeper, self.rounds]
         always += [self.silence, self.auditor]
+        if self._setup.office.renew_s is not None:
+            always.append(self.chain_check)  # alone, nobody but this process has the file open
+        if self.publisher is not None:
+            always.append(self.publisher)
         return always if self.backuper is None else [*always, self.backuper]
+
+    def _trim_limit(self) -> int | None:
+        """None: there is none."""
+        return None if self.publisher is None else self.publisher.stored_seq
 
     def _checkpoint_every_s(self) -> float:
         """As the operator says; but a state so large that each one takes minutes is not copied all the time."""

@@ -96,6 +96,7 @@ class Rounds:
         metrics: Metrics,
         own: Callable[[], PeerStatus],
         folder_note: str,
+        trim_limit: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._peers = peers
         self._journal = journal
@@ -103,6 +104,7 @@ class Rounds:
         self._metrics = metrics
         self._own = own
         self._folder_note = folder_note
+        self._trim_limit = trim_limit
         self._stop = asyncio.Event()
         self._trimmed = 0
         self._held_back_since_s: float | None = None
@@ -164,6 +166,8 @@ class Rounds:
 
     async def _trim(self, own: PeerStatus) -> None:
         upto = self._trimmable(own, list(self.seen.statuses.values()))
+        if (limit := self._trim_limit()) is not None:
+            upto = min(upto, limit)
         if upto <= self._trimmed:
             return
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.command import Id, Json, Url, ask, print_json
-from tocsin.errors import AlreadyExists, NotFound
+from tocsin.errors import AlreadyExists, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from tocsin.model.history import VersionView
@@ -73,12 +73,26 @@ def restore(
     happened, and under 'on_doubt: skip' they are not repeated. Whoever can write to the place of the backups can have
     put one there, and what is in it will be run: --cluster-secret takes only what the cluster itself has written.
 
+    Given the data directory of a replica that was stopped, a new journal goes on from its state.
+
     Example: tocsin restore billing/payroll --version 3
     Example: tocsin restore s3://my-bucket/tocsin --data ./tocsin-data
+    Example: tocsin restore /var/lib/tocsin-old --data /var/lib/tocsin
     """
     if data is not None:
         from tocsin.cli.backup import restore_backup
+        from tocsin.cli.restore_state import is_data_directory, restore_state
 
+        if is_data_directory(what):
+            if seq is not None or at or secret is not None:
+                raise InvalidInput(
+                    "a data directory holds one state",
+                    field="--data",
+                    value=what,
+                    allowed="no --seq, --at or secret",
+                )
+            restore_state(Path(what), data, as_json)
+            return
         restore_backup(what, data, seq, at, secret, as_json)
         return
     id = what

@@ -35,7 +35,7 @@ from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.failures import Lost, Said
 from tocsin.journal.etcd.presence import presence_key, term_key
 from tocsin.journal.etcd.space import Space
-from tocsin.model.entry import Position
+from tocsin.model.entry import REMEDY, Position
 
 _PAGE_MIN, _PAGE_MAX = 16, 1024
 _PAGE_BYTES = 2 << 20
@@ -248,10 +248,7 @@ def _record(seq: int, value: bytes) -> Record:
 def _head(found: m.Ranged) -> Position:
     digits, _, id = found.kvs[0].value.partition(b" ") if found.kvs else (b"", b"", b"")
     if not digits.isdigit() or not id:
-        raise Gap(
-            "the journal's head is missing in etcd",
-            hint="was it deleted by hand, or etcd replaced by an empty one? Put its data back, or restore a backup",
-        )
+        raise Gap("the journal's head is missing in etcd", hint=REMEDY)
     return Position(int(digits), id)
 
 

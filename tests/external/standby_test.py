@@ -1,0 +1,102 @@
+"""A stand-by on an external etcd, without ``--cluster``: however long it was away, it can return."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.api.conftest import Service, eventually
+from tests.etcd import EtcdCluster, etcd
+
+from tocsin.journal.contract import Bounds
+from tocsin.journal.etcd.address import DEFAULT_PREFIX
+from tocsin.journal.etcd.journal import EtcdJournal
+
+
+class Place:
+    """An etcd, and services on it that make a snapshot each second."""
+
+    def __init__(self, cluster: EtcdCluster, folder: Path, start: Callable[..., Service]) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self._start = start
+
+    def start(self, name: str) -> Service:
+        (self.folder / name).mkdir(exist_ok=True)
+        options = ("--name", name, "--journal", self.cluster.url, "--snapshot-interval", "1s")
+        return self._start(self.folder / name / "data", *options)
+
+    def bounds(self) -> Bounds:
+        async def ask() -> Bounds:
+            journal = EtcdJournal(self.cluster.client(), DEFAULT_PREFIX)
+            await journal.open()
+            try:
+                return await journal.bounds()
+            finally:
+                await journal.close()
+
+        return asyncio.run(ask())
+
+    def trimmed_beyond(self, leader: Service, seq: int) -> None:
+        """Entries come, and are trimmed."""
+        number = 0
+
+        def is_trimmed() -> bool:
+            nonlocal number
+            number += 1
+            leader.create(f"meanwhile/{seq}/{number}")
+            return self.bounds().first > seq + 1
+
+        eventually(is_trimmed, within_s=60)
+
+
+@pytest.fixture
+def place(tmp_path: Path, start: Callable[..., Service]) -> Iterator[Place]:
+    with etcd(tmp_path / "etcd") as cluster:
+        yield Place(cluster, tmp_path, start)
+
+
+def _sequence(service: Service) -> int:
+    return int(service.ask("GET", "/v1/status").json["sequence"])
+
+
+def _has(service: Service, id: str) -> bool:
+    return service.ask("GET", f"/v1/schedules/{id}").status == 200
+
+
+def a_stand_by_that_was_away_for_several_checkpoints_returns(place: Place) -> None:
+    leader, standby = place.start("a"), place.start("b")
+    leader.create("before")
+    eventually(lambda: _has(standby, "before"))
+    seen = _sequence(standby)
+    standby.stop(signal.SIGKILL)
+    place.trimmed_beyond(leader, seen)
+    leader.create("after")
+    standby = place.start("b")
+    eventually(lambda: _has(standby, "after"))
+    leader.stop()
+    eventually(lambda: standby.ask("GET", "/v1/status").json["role"] == "leader")
+    standby.create("as/leader")
+
+
+def a_stand_by_that_was_paused_for_several_checkpoints_goes_on(place: Place) -> None:
+    leader, standby = place.start("a"), place.start("b")
+    leader.create("before")
+    eventually(lambda: _has(standby, "before"))
+    seen = _sequence(standby)
+    standby.process.send_signal(signal.SIGSTOP)
+    place.trimmed_beyond(leader, seen)
+    leader.create("after")
+    standby.process.send_signal(signal.SIGCONT)
+    eventually(lambda: _has(standby, "after"), within_s=20)
+
+
+def a_stand_by_with_an_empty_disk_joins_a_journal_that_was_trimmed(place: Place) -> None:
+    leader = place.start("a")
+    leader.create("before")
+    place.trimmed_beyond(leader, 1)
+    standby = place.start("b")
+    assert _has(standby, "before")

@@ -20,6 +20,10 @@ from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.model.rule import Missed, Overlap
 
 LOOK_AGAIN_MS = 60_000
+DECISION_BYTES_MAX = 256 * 1024
+"""Decisions of one entry, as far as their reasons are concerned: what is left is decided in the next turn."""
+_ROW_BYTES = 40
+"""What a row takes in an entry beside its reason, at most."""
 
 
 class DueRow(NamedTuple):
@@ -67,6 +71,13 @@ class Decision(msgspec.Struct):
     """Schedules whose text cannot be read on this machine, and why."""
     started_rows: list[DueRow] = msgspec.field(default_factory=list)
     """The rows behind the starts, for the launcher."""
+    undecided: Sequence[DueRow] = ()
+    """Rows that did not fit into one entry: they stay due."""
+    reason_bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.reason_bytes + len(self.sids) * _ROW_BYTES > DECISION_BYTES_MAX
 
     def changes(self) -> list[c.Change]:
         found: list[c.Change] = []
@@ -117,8 +128,18 @@ class Decision(msgspec.Struct):
         column.next_instants_s.append(None if following is None else following.instant_s)
         column.next_delays_ms.append(0 if following is None else following.delay_ms)
         column.reasons.append(reason)
+        self._count(reason)
+
+    def _count(self, reason: str) -> None:
+        self.reason_bytes += _ROW_BYTES + len(reason.encode())
+
+    def cancel(self, lid: int, reason: str) -> None:
+        self.cancels.lids.append(lid)
+        self.cancels.reasons.append(reason)
+        self._count(reason)
 
     def move(self, row: DueRow, to: Slot | None) -> None:
+        self._count("")
         self.moved.sids.append(row.sid)
         self.moved.next_instants_s.append(None if to is None else to.instant_s)
         self.moved.next_delays_ms.append(0 if to is None else to.delay_ms)
@@ -129,6 +150,7 @@ class Decision(msgspec.Struct):
         self.missed.from_s.append(row.instant_s)
         self.missed.before_s.append(before_s)
         self.missed.reasons.append(reason)
+        self._count(reason)
 
 
 def decide_due(
@@ -139,7 +161,7 @@ def decide_due(
 ) -> Decision:
     """Decide every row. ``open_launches`` is needed for schedules whose overlap policy asks for it."""
     decision = Decision()
-    for row in rows:
+    for place, row in enumerate(rows):
         try:
             settled = plan(row.resolved, row.zone, row.rule)
         except InvalidSchedule as unreadable:
@@ -153,6 +175,9 @@ def decide_due(
             decision.start(row, row.instant_s, None if following is None else Slot(following, 0), None)
         else:
             _decide_row(decision, row, settled, now_ms, presence, open_launches.get(row.sid, ()))
+            if decision.is_full:
+                decision.undecided = rows[place + 1 :]
+                break
     return decision
 
 
@@ -239,8 +264,7 @@ def _decide_overlap(
             decision.record(decision.skipped, row, slot.instant_s, following, reason)
         case Overlap.REPLACE:
             for found in open_launches:
-                decision.cancels.lids.append(found.lid)
-                decision.cancels.reasons.append(f"replaced by {name}")
+                decision.cancel(found.lid, f"replaced by {name}")
             decision.record(
                 decision.queued, row, slot.instant_s, following, f"waits until {holder} has stopped"
             )

@@ -11,6 +11,8 @@ from tocsin.errors import StateDamaged
 from tocsin.model.entry import Entry
 
 ENTRY_BYTES_MAX = 1 << 20
+CHANGES_BYTES_MAX = ENTRY_BYTES_MAX - 16 * 1024
+"""Changes that take no more than this make an entry within the limit, whether or not they can be compressed."""
 _BODY_BYTES_MAX = 64 * ENTRY_BYTES_MAX
 _COMPRESS_FROM_BYTES = 4096
 _PLAIN, _COMPRESSED = 1, 2

@@ -33,8 +33,8 @@ LOOK_UP_PATIENCE_S = 15.0
 """The same where it will still know after that, because its target keeps records."""
 DOUBTED_MAX = 1_000
 ASKED_AT_ONCE = 500
-AGAIN_AT_ONCE = 5_000
-RESOLVED_AT_ONCE = 200
+AGAIN_AT_ONCE = 2_000
+RESOLVED_AT_ONCE = 20
 """So many are written in one entry."""
 
 Told = tuple[Flight, Outcome, str]

@@ -25,7 +25,7 @@ from tocsin.replica.lanes import (
     lane_of_target,
 )
 from tocsin.replica.office import Office
-from tocsin.replica.reports import ENDS_AT_ONCE, Reports, fitting
+from tocsin.replica.reports import ENDS_AT_ONCE, EXPIRED_AT_ONCE, Reports, fitting
 from tocsin.targets.contract import (
     SUCCEEDED,
     TOO_LATE,
@@ -191,6 +191,15 @@ class Launcher:
         count = len(some) if reports.is_plain else fitting(some)
         self._reports.ended = reports.ended[count:]
         del reports.ended[count:]
+        if len(reports.accepted) > most:
+            accepted = list(reports.accepted.items())
+            reports.accepted, self._reports.accepted = dict(accepted[:most]), dict(accepted[most:])
+        for kept, rest, some_most in (
+            (reports.withdrawn, self._reports.withdrawn, most),
+            (reports.expired, self._reports.expired, min(most, EXPIRED_AT_ONCE)),
+        ):
+            rest += kept[some_most:]
+            del kept[some_most:]
         self._unconfirmed += reports.ended
         return reports
 

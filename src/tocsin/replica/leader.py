@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import structlog
 
 from tocsin.decide.due import DueRow
-from tocsin.errors import Deposed, JournalError, NoLeader, Stopping, TocsinError, Uncertain
+from tocsin.errors import Deposed, JournalError, NoLeader, Refused, Stopping, TocsinError, Uncertain
+from tocsin.journal.codec import CHANGES_BYTES_MAX
 from tocsin.model import change as c
 from tocsin.model.command import Command
 from tocsin.model.launch import LaunchState
@@ -34,7 +35,7 @@ from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import Agenda, agenda
 from tocsin.replica.surroundings import Surroundings
 from tocsin.replica.vigil import HEARTBEAT_S, Vigil
-from tocsin.replica.wishes import COMMANDS_AT_ONCE, Prepared, Wish, Wishes, prepared
+from tocsin.replica.wishes import COMMANDS_AT_ONCE, Prepared, Wish, Wishes, prepared, size_of
 from tocsin.state import queries
 
 log = structlog.get_logger()
@@ -105,7 +106,7 @@ class Leader:
         self._former_terms = former_terms
         self.term = term
         self._asked_s = 0.0
-        self._had_many = False
+        self._had_many = self._is_short = False
         self.ready = asyncio.Event()
 
     # What others may ask of it
@@ -210,8 +211,9 @@ class Leader:
             *outcomes,
             *([c.Checkpoint()] if self._vigil.is_checkpoint_due() else []),
             *resolutions(told),
-            *asked.changes,
         ]
+        asked = self._fitting(asked, changes)
+        changes += asked.changes
         if changes:
             try:
                 results = await self._proposer.commit(changes, self.term, now_ms)
@@ -239,6 +241,18 @@ class Leader:
         else:  # another replica may lead by now, and know better
             asked.fail(_not_leading(), _not_leading())
         return await self._summary(plan, reports, asked.wishes)
+
+    def _fitting(self, asked: Prepared, others: list[c.Change]) -> Prepared:
+        """An entry has a greatest size. What is decided is bounded; what callers want fills the rest of it."""
+        asked, left = asked.within(CHANGES_BYTES_MAX - size_of(others))
+        # Nobody waits for ever because there is always more to decide.
+        self._is_short = bool(left) and not asked.wishes
+        if self._is_short and not others:
+            too_large = Refused("it is too large to be written down", hint="send less at once")
+            asked.answered.append((left[0], too_large))
+            left = left[1:]
+        self._wishes.give_back(left)
+        return asked
 
     async def _take_office(self) -> None:
         around = self._around
@@ -445,6 +459,8 @@ class Leader:
     def _portion(self) -> int:
         """How much of a herd is taken up in this turn."""
         now_s = self._clock.elapsed_s()
+        if self._is_short:
+            return 1
         if self._wishes:
             self._asked_s = now_s
         return self._iterations.portion(DUE_WHEN_ASKED if now_s - self._asked_s < ASKED_S else DUE_AT_ONCE)

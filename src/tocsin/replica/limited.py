@@ -50,7 +50,7 @@ class LimitedOutlook(Outlook):
 
     def decided(self, decision: Decision, now_ms: int) -> None:
         """Who is late may be due again at once."""
-        back: list[int] = []
+        back = [row.sid for row in decision.undecided]
         for column in (decision, decision.skipped, decision.queued, decision.moved):
             delays = column.next_delays_ms or [0] * len(column.sids)
             for sid, instant_s, delay_ms in zip(column.sids, column.next_instants_s, delays, strict=True):

@@ -9,10 +9,9 @@ from tocsin.model import change as c
 from tocsin.model.ids import parse_launch_name
 from tocsin.model.launch import LaunchState
 from tocsin.replica.flight import CALLED_AT_ONCE_MS, Flight
-from tocsin.replica.reports import Reports
+from tocsin.replica.reports import REASON_LENGTH_MAX, Reports
 from tocsin.targets.contract import Outcome, Target, Verdict, recognises
 
-REASON_LENGTH_MAX = 500
 HELD_MS = 3_600_000
 """So long a launch in doubt keeps its place in ``overlap`` and limits, if its schedule has no ``timeout``."""
 _WithLids = (

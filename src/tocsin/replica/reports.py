@@ -10,7 +10,11 @@ from tocsin.replica.flight import Flight
 from tocsin.targets.contract import Outcome
 
 ENDS_AT_ONCE = 5_000
-REASON_BYTES_AT_ONCE = 256 * 1024
+EXPIRED_AT_ONCE = 500
+REASON_LENGTH_MAX = 500
+REASON_BYTES_AT_ONCE = 192 * 1024
+ROW_BYTES = 100
+"""What an outcome takes in an entry beside its reason, at most."""
 
 
 class Reports(msgspec.Struct):
@@ -41,7 +45,7 @@ def fitting(ended: Sequence[tuple[Flight, Outcome]]) -> int:
         return len(ended)
     size = 0
     for count, (_, outcome) in enumerate(ended):
-        size += len(outcome.reason)
+        size += ROW_BYTES + len(outcome.reason[:REASON_LENGTH_MAX].encode()) if outcome.reason else 0
         if size > REASON_BYTES_AT_ONCE:
             return max(count, 1)
     return len(ended)

@@ -17,6 +17,9 @@ from tocsin.replica.outlook import Outlook
 from tocsin.state import queries
 from tocsin.state.store import Store
 
+ENDED_AT_ONCE = 500
+"""Launches that waited in vain, of each kind: each has a reason, and all of them are to fit into one entry."""
+
 
 class Agenda(NamedTuple):
     """What is to be done at this moment."""
@@ -46,7 +49,7 @@ def agenda(
     attempts.lids.extend(retry.lid for retry in retries)
     attempts.attempts.extend(retry.attempt + 1 for retry in retries)
     rows = outlook.rows(db, now_ms, limit, room)
-    for lid, attempt in queries.queued_orphans(db, limit):
+    for lid, attempt in queries.queued_orphans(db, min(limit, ENDED_AT_ONCE)):
         _expire(expired, lid, attempt, now_ms)
     presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms, store.meta.doubtful_until_ms)
     decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows, attempts, expired))
@@ -60,7 +63,7 @@ def _of_queued(
 ) -> tuple[c.AttemptsStarted, c.LaunchesEnded]:
     """Launches that waited for an earlier one: which start, and which are too late. Who finds a limit reached goes on
     waiting."""
-    queued = [QueuedRow(*row) for row in queries.queued_ready(db, limit)]  # type: ignore[arg-type]  # why: SQL is untyped
+    queued = [QueuedRow(*row) for row in queries.queued_ready(db, min(limit, ENDED_AT_ONCE))]  # type: ignore[arg-type]  # why: SQL is untyped
     attempts, expired = decide_waiting(queued, [], now_ms)
     if not isinstance(room, LimitedRoom) or not queued:
         return attempts, expired

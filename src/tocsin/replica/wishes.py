@@ -22,6 +22,7 @@ PATIENCE_S = 15.0
 """So long a caller waits for what is not confirmed: a full disk, a journal that does not answer."""
 COMMANDS_AT_ONCE = 2_000
 COMMAND_BYTES_AT_ONCE = 512 * 1024
+_encode = msgspec.msgpack.Encoder().encode
 BACKFILL_BYTES = COMMAND_BYTES_AT_ONCE // 4
 
 
@@ -98,6 +99,10 @@ class Wishes:
         self._waiting = left
         return taken
 
+    def give_back(self, wishes: Sequence[Wish]) -> None:
+        """They did not fit into the entry: they come first in the next one."""
+        self._waiting[:0] = wishes
+
     def close(self, end: TocsinError) -> None:
         """No more wishes, and an answer for each that is left: nobody waits for ever."""
         self._closed, self._end = True, end
@@ -117,6 +122,20 @@ class Prepared(NamedTuple):
 
     def __bool__(self) -> bool:
         return bool(self.wishes or self.answered)
+
+    def within(self, bytes_max: int) -> tuple[Prepared, list[Wish]]:
+        """As many of these, in their order, as take no more bytes of an entry; and the wishes that are left."""
+        if size_of(self.changes) <= bytes_max:
+            return self, []
+        if self.many is not None:
+            return self._replace(changes=[], wishes=[], many=None), self.wishes
+        count, size = 0, 0
+        for change in self.changes:
+            size += size_of([change])
+            if size > bytes_max:
+                break
+            count += 1
+        return self._replace(changes=self.changes[:count], wishes=self.wishes[:count]), self.wishes[count:]
 
     def settle(self, results: Sequence[Any]) -> None:
         """The changes have been applied: tell whoever asked."""
@@ -162,6 +181,11 @@ def prepared(db: sqlite3.Connection, wishes: Sequence[Wish], now_ms: int) -> Pre
         except TocsinError as wrong:
             answered.append((wish, wrong))
     return Prepared(changes, kept, many, answered)
+
+
+def size_of(changes: Sequence[Change]) -> int:
+    """Bytes of these in an entry, before it is compressed."""
+    return len(_encode(changes)) if changes else 0
 
 
 def settle(answer: asyncio.Future[Any], result: object) -> None:

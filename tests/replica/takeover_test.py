@@ -72,13 +72,13 @@ def _ended(count: int) -> Callable[[Replica, object], Any]:
     return work
 
 
-def fifty_thousand_open_launches_are_concluded_in_portions_of_rows(
+def twenty_thousand_open_launches_are_concluded_in_portions_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _left_open(tmp_path, 50_000, "")
+    _left_open(tmp_path, 20_000, "")
     seen = _Seen(monkeypatch)
-    run(tmp_path, _ended(50_000))
-    assert sum(count for count, _ in seen.portions) == 50_000
+    run(tmp_path, _ended(20_000))
+    assert sum(count for count, _ in seen.portions) == 20_000
     assert max(count for count, _ in seen.portions) <= queries.LOOK_LAUNCHES
 
 

@@ -21,7 +21,19 @@ def an_empty_history_keeps_every_claim() -> None:
 
 
 def every_claim_has_a_name_of_its_own() -> None:
-    assert len({checker.name for checker in ALL}) == len(ALL) == 18
+    assert len({checker.name for checker in ALL}) == len(ALL) == 19
+
+
+# Entry size
+
+
+def an_entry_above_the_limit_is_found() -> None:
+    telling = ordinary()
+    landed = telling.history.landed
+    landed[-1] = msgspec.structs.replace(landed[-1], size=(1 << 20) + 1)
+    assert len(found(telling, "entry size")) == 1
+    landed[-1] = msgspec.structs.replace(landed[-1], size=1 << 20)
+    assert found(telling, "entry size") == []
 
 
 # One office

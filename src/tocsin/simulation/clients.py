@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import random
 from typing import Any
 
 from tocsin.errors import NoLeader, TocsinError, Uncertain
@@ -31,12 +33,20 @@ async def ask(world: World, kind: str, what: dict[str, Any]) -> None:
                 "id": f"{what['prefix']}-{number}",
                 "cron": f"@at {what['at']}",
                 "target": {"kind": "null"},
+                **_payload(number, what.get("payload_bytes", 0)),
             }
             world.loop.spawn(None, _command(world, PutSchedule(convert(schedule)), what["via"]), "herd")
         return
     command = _command_of(world, kind, what)
     if command is not None:
         await _command(world, command, what["via"])
+
+
+def _payload(number: int, size: int) -> dict[str, str]:
+    """One that cannot be compressed."""
+    if not size:
+        return {}
+    return {"payload": base64.b85encode(random.Random(number).randbytes(size * 4 // 5)).decode()}
 
 
 def _command_of(world: World, kind: str, what: dict[str, Any]) -> Command | None:

@@ -35,6 +35,8 @@ class Landed(msgspec.Struct, frozen=True):
     author: str
     process: int
     entry: Entry
+    size: int = 0
+    """Bytes, as the journal stores it."""
 
 
 class Acknowledged(msgspec.Struct, frozen=True):

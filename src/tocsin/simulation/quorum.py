@@ -100,7 +100,15 @@ class Quorum:
         self.spread()
         entry = codec.decode(record.raw, record.seq)
         self._history.landed.append(
-            Landed(self._now_ms(), self.birth.incarnation, record.seq, author.name, author.number, entry)
+            Landed(
+                self._now_ms(),
+                self.birth.incarnation,
+                record.seq,
+                author.name,
+                author.number,
+                entry,
+                len(record.raw),
+            )
         )
         self.wake()
 

@@ -25,7 +25,7 @@ from tocsin.journal.contract import Election, Record
 from tocsin.model import change as c
 from tocsin.model.change import Change
 from tocsin.model.entry import Position
-from tocsin.replica import leader
+from tocsin.replica import leader, wishes
 from tocsin.replica.follower import catch_up
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.wishes import Wish
@@ -174,6 +174,12 @@ def _term(record: Record) -> int:
     return codec.decode(record.raw, record.seq).term
 
 
+def entries_grow_with_what_is_asked_for() -> AbstractContextManager[None]:
+    return together(
+        replaced(wishes, COMMAND_BYTES_AT_ONCE=1 << 40), replaced(leader, CHANGES_BYTES_MAX=1 << 40)
+    )
+
+
 PLAIN = once_a_second(target=calling("plain"), jitter="1s")
 LATE = {"way": "to journal", "lost": 0.0, "late": 0.8, "late_s": 6.0, "slow_s": 0.0, "for_s": 4.0}
 """While schedules fall due, so that the next append finds what came late."""
@@ -221,6 +227,13 @@ MUTANTS = (
         ("answers",),
         Search(("no room",), 4, PLAIN, lasts_s=50, count=5, least_s=6.0, more=("edits",)),
         callers_are_told_that_it_was_done,
+    ),
+    Mutant(
+        "entries of any size",
+        "all that callers want goes into one entry, however large their payloads are",
+        ("entry size",),
+        Search(("lost answers",), 1, PLAIN, lasts_s=30, count=1, least_s=2.0, more=("herd",), first=18),
+        entries_grow_with_what_is_asked_for,
     ),
     Mutant(
         "a place is given out twice",

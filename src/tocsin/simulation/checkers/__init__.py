@@ -14,6 +14,7 @@ from tocsin.simulation.checkers import (
     calm,
     chronos,
     deadline,
+    entry_size,
     fenced,
     missed,
     no_double,
@@ -37,6 +38,7 @@ ALL: tuple[Checker, ...] = tuple(
     for part in (
         one_office,
         acknowledged_stay,
+        entry_size,
         answers,
         replicas_agree,
         nobody_ends,

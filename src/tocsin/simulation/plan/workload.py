@@ -8,6 +8,7 @@ from typing import Any
 
 Drawn = tuple[float, str, dict[str, Any]]
 EPISODE_S_MAX = 160.0
+LARGE_BYTES = 50_000
 
 _TRANSITIONS = [
     datetime(2026, 3, 29, 1, tzinfo=UTC),  # Berlin goes forward,
@@ -78,7 +79,10 @@ def dense(chance: random.Random, number: int, at_s: float, lasts_s: float, epoch
 def herd(chance: random.Random, number: int, at_s: float, epoch_s: int) -> list[Drawn]:
     """Many at one moment."""
     moment = datetime.fromtimestamp(int(epoch_s + at_s + chance.uniform(20, 35)), UTC)
-    what = {"prefix": f"herd/{number}", "count": chance.choice([50, 200, 400]), "at": moment.isoformat()}
+    count = chance.choice([50, 200, 400])
+    what = {"prefix": f"herd/{number}", "count": count, "at": moment.isoformat()}
+    if count == 50:  # fewer of them, but large
+        what["payload_bytes"] = LARGE_BYTES
     return [(at_s + 1.0, "herd", {**what, "via": chance.random()})]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Protocol
 
 
@@ -25,6 +26,17 @@ class Clock(Protocol):
     async def wait(self, event: asyncio.Event, timeout_s: float) -> bool:
         """Wait for the event at most that long. True if it was set."""
         ...
+
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """Which start of this machine it is: moments of ``elapsed_s`` can be compared within one. Empty: unknown."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
 
 
 class SystemClock:

@@ -135,6 +135,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     history_total: int = 10_000_000
     """How many ended launches are kept in all."""
 
+    clock_step: str = "30s"
+    """How far the wall clock may step while the machine runs. Beyond it nothing that depends on time is decided until
+    the clock is right again, other replicas agree with it, or ``tocsin clock confirm``. See docs/clock.md."""
+
+    clock_gap: str = "7d"
+    """How far the wall clock may be ahead of the last entry when the service starts after a reboot. Beyond it, the
+    same."""
+
     output_bytes: int = 65_536
     """How much of a command's output is kept: so many bytes of its beginning and as many of its end."""
 

@@ -30,6 +30,7 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 ├── OfficeTaken                another process holds the office of this data directory
 ├── Deposed                    another replica took office
 ├── NoLeader                   nobody leads at this moment, or not the one who was asked: nothing was done
+├── ClockNotBelieved           the wall clock may be wrong, and the request depends on the time: nothing was done
 ├── Uncertain                  the answer was lost: it may have been done or not
 ├── ClusterError               a cluster that cannot be founded, joined or changed in this way
 └── Unreachable                the service does not answer (raised by the client)
@@ -220,6 +221,10 @@ class NoLeader(TocsinError):
     """Nobody leads at this moment, or not the one who was asked. Nothing was done."""
 
     retryable = True
+
+
+class ClockNotBelieved(TocsinError):
+    """The wall clock may be wrong, and the request depends on the time. Nothing was done."""
 
 
 class Uncertain(TocsinError):

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from tocsin.api.around import Around
 from tocsin.backup.manifest import Owner
 from tocsin.backup.store import Backups
-from tocsin.clock import Clock, SystemClock
+from tocsin.clock import Clock, SystemClock, boot_id
 from tocsin.config import Settings
 from tocsin.cron import parse_duration
+from tocsin.decide.clock import Bounds
 from tocsin.decide.retention import Retention
 from tocsin.errors import InvalidInput, shown_url
 from tocsin.journal.contract import Journal, PresenceStore, Roster, SnapshotStore
@@ -34,6 +35,7 @@ from tocsin.observe.metrics import Metrics
 from tocsin.peers.client import PeerClient
 from tocsin.peers.directory import Directory
 from tocsin.peers.server import PeerServer
+from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.limits_file import read_limits
 from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
@@ -66,7 +68,7 @@ def raise_file_limit() -> None:
 def compose(settings: Settings, clock: Clock | None = None) -> Node:
     """A node with the engines that the settings ask for. Nothing runs yet."""
     settings.check()
-    clock = clock or SystemClock()
+    clock = _guarded(settings, clock or SystemClock())
     if settings.cluster:
         return _clustered(settings, clock)
     _check_alone(settings)
@@ -74,6 +76,14 @@ def compose(settings: Settings, clock: Clock | None = None) -> Node:
     if url.startswith("etcd:"):
         return _alone_on_etcd(settings, clock)
     return Node(_replica(settings, clock, _sqlite(url), SoleOffice(clock), NoPeers()), Around())
+
+
+def _guarded(settings: Settings, clock: Clock) -> ClockGuard:
+    """Nobody here is given any other clock."""
+    step_s = parse_duration(settings.clock_step, field="clock_step")
+    gap_s = parse_duration(settings.clock_gap, field="clock_gap")
+    paths = Paths(settings.data.absolute())
+    return ClockGuard(clock, paths.clock, boot_id(), Bounds(step_s * 1000, gap_s * 1000))
 
 
 def _check_alone(settings: Settings) -> None:
@@ -194,6 +204,7 @@ def _replica(
             targets=build_targets(
                 paths.data / "exec",
                 _exec_settings(settings),
+                clock=clock,
                 permissions=permissions_of(settings),
                 brokers=_brokers(settings),
             ),

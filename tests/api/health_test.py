@@ -18,6 +18,8 @@ from tocsin.api.resources.health import Disk, Health
 from tocsin.api.service import Service
 from tocsin.cli.main import app
 from tocsin.config import Settings
+from tocsin.decide.clock import Opinion, judge
+from tocsin.decide.clock import Verdict as ClockVerdict
 from tocsin.model.cluster import PeerStatus
 from tocsin.node import compose
 from tocsin.replica.rounds import MISSED_MAX, Seen
@@ -140,7 +142,7 @@ def _no_quorum(service: Service, found: Health) -> Health:
 
 def _two_lost(service: Service, found: Health) -> Health:
     rounds = service.replica.parts.rounds
-    rounds.seen = Seen({"b": None, "c": None}, [])
+    rounds.seen = Seen({"b": None, "c": None}, {}, ClockVerdict.OPEN)
     for _ in range(MISSED_MAX):
         rounds._absences.note(rounds.seen.statuses)
     return found
@@ -149,9 +151,9 @@ def _two_lost(service: Service, found: Health) -> Health:
 def _seen_clocks(*offsets_ms: int) -> Callable[[Service, Health], Health]:
     def changed(service: Service, found: Health) -> Health:
         there = PeerStatus(name="x", version="1", role="follower", wall_ms=1)
-        service.replica.parts.rounds.seen = Seen(
-            dict.fromkeys("bcd"[: len(offsets_ms)], there), list(offsets_ms)
-        )
+        clocks = {name: Opinion(ahead_ms) for name, ahead_ms in zip("bcd", offsets_ms, strict=False)}
+        verdict = judge("steady", list(clocks.values()), len(clocks) + 1)
+        service.replica.parts.rounds.seen = Seen(dict.fromkeys(clocks, there), clocks, verdict)
         return found
 
     return changed
@@ -161,8 +163,15 @@ def _silent(_: Service, found: Health) -> Health:
     return found._replace(now_ms=found.now_ms + 200_000)
 
 
-def _put_back(_: Service, found: Health) -> Health:
-    return found._replace(now_ms=found.now_ms - 3_600_000)
+def _clock_stepped(service: Service, found: Health) -> Health:
+    service.replica.clock.doubt(-40 * DAY_S * 1000)
+    return found
+
+
+def _put_back(service: Service, found: Health) -> Health:
+    meta = service.replica.meta
+    meta.ahead_until_ms, meta.is_due_ahead = found.now_ms + 40 * DAY_S * 1000, 1
+    return found._replace(due_ahead=7)
 
 
 def _long_without_a_snapshot(service: Service, found: Health) -> Health:
@@ -186,7 +195,8 @@ def _long_without_a_snapshot(service: Service, found: Health) -> Health:
         (_seen_clocks(60_000, 60_000), "The clock here is off: the others agree (b +60s, c +60s)"),
         (_seen_clocks(0, -60_000), "differ from the one here (c -60s)"),
         (_silent, "the scheduling loop stands still"),
-        (_put_back, "The clock was put back: the last entry is 59m"),
+        (_clock_stepped, "The wall clock has stepped: it is 5w"),
+        (_put_back, "ahead, and was put back: 7 schedules have their next instant after"),
         (_long_without_a_snapshot, "There was no snapshot"),
         (
             lambda _, found: found._replace(disk=Disk(10**12, 10**9)),

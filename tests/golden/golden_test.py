@@ -103,7 +103,7 @@ def a_replica_goes_on_from_there(golden: Golden, with_state: bool, tmp_path: Pat
     seen: list[tuple[int, str]] = []
 
     async def work() -> list[str]:
-        replica = compose(Settings(data=data, name="one")).replica
+        replica = compose(Settings(data=data, name="one", clock_gap="20000d")).replica
         await replica.start()
         await replica.propose(LaunchNow("every/hour"))
         seen.append((replica.meta.seq, replica.meta.incarnation))
@@ -119,7 +119,7 @@ def a_replica_goes_on_from_there(golden: Golden, with_state: bool, tmp_path: Pat
 @_every_golden
 def a_service_goes_on_from_snapshot_and_journal(golden: Golden, start: Any, tmp_path: Path) -> None:
     data = golden.unpack(tmp_path / "data", with_state=False)
-    service = start(data)
+    service = start(data, "--clock-gap", "20000d")
     items = service.ask("GET", "/v1/schedules?limit=1000").json["items"]
     assert [each["id"] for each in items if each["id"] in SCHEDULES] == golden.expected.schedules
     service.create("after/the-upgrade")

@@ -10,10 +10,12 @@ from tocsin.model import change as c
 from tocsin.model.command import (
     Backfill,
     CancelLaunch,
+    ConfirmClock,
     CreateToken,
     DeleteSchedule,
     LaunchNow,
     NoteTokenUse,
+    RepairDue,
     ResolveLaunch,
     RevokeToken,
     SwitchSchedule,
@@ -37,6 +39,7 @@ def second_half(desk: Desk) -> None:
     _people(desk)
     _absence(desk)
     _tokens(desk)
+    _clock(desk)
     desk.commit(c.Checkpoint())
     desk.commit(c.Resigned())
 
@@ -136,6 +139,17 @@ def _tokens(desk: Desk) -> None:
         desk.command(CreateToken(token, actor="ann"))
     desk.command(NoteTokenUse({"0123456789ab": desk.now_ms}))
     desk.command(RevokeToken("ba9876543210", actor="ann"))
+
+
+def _clock(desk: Desk) -> None:
+    """It was ten days ahead, confirmed by mistake, and is right again."""
+    for days in (10, -10):
+        desk.now_ms += days * 86_400_000
+        desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+        desk.returned(desk.now_ms - 60_000)
+        desk.turns()
+        _end_all(desk)
+    assert desk.command(RepairDue(["every/hour"], is_last=True, actor="ann")) == 1
 
 
 def _end_all(desk: Desk) -> None:

@@ -75,7 +75,7 @@ async def _restored(data: Path, source: Path, made: Manifest) -> None:
     (data / "restore").mkdir(parents=True)
     for path in (source / "snapshots").iterdir():
         (data / "restore" / path.name).write_bytes(path.read_bytes())
-    replica = compose(Settings(data=data, name="one")).replica
+    replica = compose(Settings(data=data, name="one", clock_gap="20000d")).replica
     await replica.start()
     await replica.propose(SwitchSchedule("every/hour", False, note="after the fire", actor="ann"))
     await replica.propose(LaunchNow("retried", actor="ann"))

@@ -14,7 +14,7 @@ from tests.kill.receiver import HttpReceiver
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
 from tocsin.errors import InvalidInput, SnapshotDamaged
-from tocsin.model.command import CancelLaunch, LaunchNow, PutSchedule, SwitchSchedule
+from tocsin.model.command import CancelLaunch, ConfirmClock, LaunchNow, PutSchedule, SwitchSchedule
 from tocsin.model.launch import LaunchState
 from tocsin.model.schedule import convert
 from tocsin.node import compose
@@ -106,6 +106,7 @@ def a_clock_put_back_before_the_start_is_no_absence(tmp_path: Path) -> None:
 
     async def work(replica: Replica) -> None:
         clock.offset_ms -= 3_600_000
+        await replica.propose(ConfirmClock(clock.wall_ms()))
         never = asyncio.Event()
         while replica.meta.present_since_ms > clock.wall_ms():
             await clock.wait(never, 0.02)

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from tests.replica.several import Town, in_town, put
 
 from tocsin.clock import SystemClock
+from tocsin.decide.clock import Opinion, Verdict
 from tocsin.errors import JournalUnavailable
 from tocsin.journal.contract import from_nothing
 from tocsin.model.cluster import PeerStatus
@@ -95,7 +96,7 @@ def who_was_removed_is_not_missed() -> None:
 
 def clocks_that_are_apart_are_named() -> None:
     there = PeerStatus(name="x", version="1", role="follower", wall_ms=1)
-    seen = Seen({"b": there, "c": None, "d": there}, [-60_000, 500])
+    seen = Seen({"b": there, "c": None}, {"b": Opinion(-60_000), "d": Opinion(500)}, Verdict.OPEN)
     assert seen.clocks_apart_ms() == {"b": -60_000}
 
 

@@ -55,6 +55,8 @@ SAMPLES: list[tuple[c.Command, str]] = [
     (c.CreateToken(Token("cc0000000000", "new", b"", ("read",))), "createToken"),
     (c.RevokeToken("root"), "revokeToken"),
     (c.MakeCheckpoint(), "makeBackup"),
+    (c.ConfirmClock(NOW_MS), "confirmClock"),
+    (c.RepairDue([SCHEDULE.id]), "repairDue"),
     (c.NoteTokenUse({"ad0000000000": NOW_MS}), "whoAmI"),
 ]
 

@@ -10,16 +10,18 @@ from tests.replica.ledger import Handle, Ledger
 from tests.replica.several import Town, in_town, put
 
 from tocsin.clock import SystemClock
+from tocsin.decide.clock import AGREE_MS, Verdict
 from tocsin.errors import Diverged
 from tocsin.model.cluster import PeerStatus, SnapshotMark
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.applying import DIGEST_EVERY
+from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.peers import NoPeers
 from tocsin.replica.recovery import check_not_diverged, diverged_mark, remedy_of_divergence
-from tocsin.replica.rounds import CLOCK_OFF_MS, HELD_BACK_S, Rounds, clock_is_off, compare, trimmable
+from tocsin.replica.rounds import HELD_BACK_S, Rounds, compare, trimmable
 from tocsin.state import snapshot
 
-_FAR = CLOCK_OFF_MS + 1
+_FAR = AGREE_MS + 1
 
 
 def _status(*seqs: int, lent: int | None = None, **fields: object) -> PeerStatus:
@@ -74,7 +76,7 @@ def nobody_holds_the_journal_back_for_ever() -> None:
             return self.now_s
 
     clock = Waiting()
-    rounds = Rounds(NoPeers(), Handle(Ledger()), clock, Metrics(), lambda: own, "")
+    rounds = Rounds(NoPeers(), Handle(Ledger()), ClockGuard(clock), Metrics(), lambda: own, "")
     own, lender = _status(30, 20), _status(30, 20, 0, lent=0)
     others = [lender, _status(30, 20)]
     assert rounds._trimmable(own, others) == 0
@@ -85,25 +87,6 @@ def nobody_holds_the_journal_back_for_ever() -> None:
     assert rounds._trimmable(own, others) == 0  # it has only begun to
     clock.now_s = 2 * HELD_BACK_S + 2
     assert rounds._trimmable(own, others) == 20
-
-
-@pytest.mark.parametrize(
-    ("offsets_ms", "is_off"),
-    [
-        ([], False),
-        ([_FAR], False),
-        ([_FAR, _FAR + 50], True),
-        ([-_FAR, -_FAR - 50], True),
-        ([_FAR, 0], False),
-        ([_FAR, -_FAR], False),
-        ([_FAR, _FAR + 2 * CLOCK_OFF_MS], False),
-        ([5, -5, 0], False),
-        ([_FAR, _FAR, _FAR, _FAR], True),
-        ([CLOCK_OFF_MS, CLOCK_OFF_MS], False),
-    ],
-)
-def a_clock_is_off_when_the_others_agree_and_not_with_it(offsets_ms: list[int], is_off: bool) -> None:
-    assert clock_is_off(offsets_ms) is is_off
 
 
 def _with(digest: str, role: str = "follower", **fields: object) -> PeerStatus:
@@ -235,16 +218,22 @@ class _Town(NoPeers):
         }
 
 
+def _steady(clock: SystemClock) -> ClockGuard:
+    guard = ClockGuard(clock)
+    guard.believe()
+    return guard
+
+
 def who_stands_for_office_asks_the_others_for_the_time_at_that_moment() -> None:
     async def work() -> None:
         clock = SystemClock()
         town = _Town(clock)
-        rounds = Rounds(town, Handle(Ledger()), clock, Metrics(), _status, "")
+        rounds = Rounds(town, Handle(Ledger()), _steady(clock), Metrics(), _status, "")
         assert await rounds.may_stand()
         town.ahead_ms = {"b": _FAR, "c": _FAR}
         assert not await rounds.may_stand(), "the look before has nothing to say any more"
         town.ahead_ms = {"b": _FAR, "c": None}
-        assert not await rounds.is_clock_off(), "one against one: nobody knows who is right"
+        assert await rounds.ask_clock() is Verdict.OPEN, "one against one: nobody knows who is right"
 
     asyncio.run(work())
 
@@ -254,7 +243,7 @@ def where_the_record_was_lost_one_waits_for_all_clocks(monkeypatch: pytest.Monke
         clock = SystemClock()
         town = _Town(clock)
         town.ahead_ms = {"b": _FAR, "c": None}
-        rounds = Rounds(town, Handle(Ledger()), clock, Metrics(), _status, "")
+        rounds = Rounds(town, Handle(Ledger()), _steady(clock), Metrics(), _status, "")
         asking = asyncio.create_task(rounds.is_clock_off_to_all())
         await asyncio.sleep(0)
         assert not asking.done()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli import backup, cluster, completion, reckon, serve, simulate, tokens
+from tocsin.cli import backup, clock, cluster, completion, reckon, repair, serve, simulate, tokens
 from tocsin.cli.command import Command, Json, print_json
 from tocsin.cli.define import add, commands
 from tocsin.cli.define.set import set_fields
@@ -141,6 +141,8 @@ _FAMILIES = (
     ("token", tokens.app, "The service"),
     ("backup", backup.app, "The service"),
     ("cluster", cluster.app, "The service"),
+    ("clock", clock.app, "The service"),
+    ("repair", repair.app, "The service"),
     ("bulk", bulk.app, "Schedules"),
 )
 for _panel, _group in _COMMANDS.items():

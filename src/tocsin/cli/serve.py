@@ -126,6 +126,12 @@ def serve(
     history_total: Annotated[
         int | None, _option("history_total", "How many ended launches are kept in all.", "10000000")
     ] = None,
+    clock_step: Annotated[
+        str | None, _option("clock_step", "How far the wall clock may step before it is doubted.", "30s")
+    ] = None,
+    clock_gap: Annotated[
+        str | None, _option("clock_gap", "How far it may be ahead of the last entry after a reboot.", "7d")
+    ] = None,
     output_bytes: Annotated[
         int | None, _option("output_bytes", "Bytes of output kept: of its beginning and of its end.", "65536")
     ] = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocsin.client.asking import Asking
+from tocsin.model.clock import ClockView, ConfirmClockRequest, RepairDueRequest, RepairView
 from tocsin.model.cluster import ClusterView
 from tocsin.model.limit import LimitsView
 from tocsin.model.request import AddReplicaRequest, RemoveReplicaRequest
@@ -18,6 +19,19 @@ class Clusters(Asking):
     async def limits(self) -> LimitsView:
         """Limits of rate and concurrency, and how each of them stands."""
         return await self._get("/v1/limits", LimitsView)
+
+    async def clock(self) -> ClockView:
+        """The leader's wall clock, and whether it is believed."""
+        return await self._get("/v1/clock", ClockView)
+
+    async def confirm_clock(self, now: str) -> ClockView:
+        """The leader's wall clock is right; ``now`` is what it shows, RFC 3339."""
+        return await self._post("/v1/clock:confirm", ClockView, ConfirmClockRequest(now))
+
+    async def repair_due(self, *, prefix: str = "", preview: bool = False, after: str = "") -> RepairView:
+        """Compute next instants anew that are later than they should be: of the next some thousand schedules behind
+        ``after``. While the answer has an ``after``, there are more."""
+        return await self._post("/v1/due:repair", RepairView, RepairDueRequest(prefix, preview, after))
 
     async def step_down(self) -> ClusterView:
         """Have the leader resign: another replica takes office within a second."""

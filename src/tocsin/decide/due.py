@@ -6,8 +6,8 @@ without an object a launch. Only rows that need a policy take the longer way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -144,6 +144,29 @@ class Decision(msgspec.Struct):
         self.moved.next_instants_s.append(None if to is None else to.instant_s)
         self.moved.next_delays_ms.append(0 if to is None else to.delay_ms)
 
+    def leave_out(self, taken: Set[tuple[int, int]]) -> None:
+        """These occurrences (of which schedule, and when) have a launch already: only the due row moves."""
+        if not taken:
+            return
+        for column in (self.skipped, self.queued):
+            for place in reversed(range(len(column.sids))):
+                if (column.sids[place], column.instants_s[place]) in taken:
+                    self._move_on(column.sids, column.next_instants_s, column.next_delays_ms, place)
+                    _drop(place, column.sids, column.versions, column.instants_s, column.next_instants_s)
+                    _drop(place, column.next_delays_ms, column.reasons)
+        for place in reversed(range(len(self.sids))):
+            if (self.sids[place], self.instants_s[place]) in taken:
+                self._move_on(self.sids, self.next_instants_s, self.next_delays_ms, place)
+                _drop(place, self.sids, self.versions, self.instants_s, self.next_instants_s)
+                _drop(place, self.next_delays_ms, self.planned_ms, self.started_rows)
+
+    def _move_on(
+        self, sids: list[int], instants_s: list[int | None], delays_ms: list[int], place: int
+    ) -> None:
+        self.moved.sids.append(sids[place])
+        self.moved.next_instants_s.append(instants_s[place])
+        self.moved.next_delays_ms.append(delays_ms[place])
+
     def give_up(self, row: DueRow, before_s: int, reason: str) -> None:
         self.missed.sids.append(row.sid)
         self.missed.versions.append(row.version)
@@ -151,6 +174,11 @@ class Decision(msgspec.Struct):
         self.missed.before_s.append(before_s)
         self.missed.reasons.append(reason)
         self._count(reason)
+
+
+def _drop(place: int, *columns: list[Any]) -> None:
+    for column in columns:
+        del column[place]
 
 
 def decide_due(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -95,9 +95,14 @@ def plan(resolved: str, zone: str, rule: bytes | None) -> Plan:
 
 
 def first_slot(
-    settled: Plan, schedule: str, now_s: int, launched_upto_s: int, forgotten_upto_s: int = -1
+    settled: Plan,
+    schedule: str,
+    now_s: int,
+    decided_upto_s: int,
+    forgotten_upto_s: int = -1,
+    taken: Set[int] = frozenset(),
 ) -> Slot | None:
-    """Where a new or changed schedule begins: after now, and after anything that was launched already.
+    """Where a new or changed schedule begins: after now and after what was decided, with an instant that is not taken.
 
     ``@at`` alone may lie in the past: it then counts as missed, and its policy decides; unless it was launched,
     which ``apply`` knows, or may have been and is forgotten.
@@ -105,7 +110,9 @@ def first_slot(
     if settled.once:
         instant = settled.next_beside(forgotten_upto_s)
     else:
-        instant = settled.next_beside(max(now_s, launched_upto_s))
+        instant = settled.next_beside(max(now_s, decided_upto_s))
+        while instant is not None and instant in taken:
+            instant = settled.next_beside(instant)
     return None if instant is None else settled.slot(schedule, instant)
 
 

@@ -4,7 +4,15 @@ anybody, and would be there for ever. So they are refused before there is an ent
 from __future__ import annotations
 
 from tocsin.errors import InvalidInput
-from tocsin.model.command import Backfill, Command, CreateToken, NoteTokenUse, PutSchedule, PutSchedules
+from tocsin.model.command import (
+    Backfill,
+    Command,
+    ConfirmClock,
+    CreateToken,
+    NoteTokenUse,
+    PutSchedule,
+    PutSchedules,
+)
 
 INTEGER_MAX = 2**63 - 1
 MOMENT_S_MAX = 253_402_300_799
@@ -32,6 +40,8 @@ def check_bounds(command: Command) -> None:
             _within("from", command.from_s, MOMENT_S_MAX)
             _within("until", command.until_s, MOMENT_S_MAX)
             _within("recorded_since", command.recorded_since_s, MOMENT_S_MAX, -MOMENT_S_MAX)
+        case ConfirmClock():
+            _within("now", command.now_ms, MOMENT_S_MAX * 1000)
         case CreateToken():
             _within("expires", command.token.expires_ms, MOMENT_S_MAX * 1000)
         case NoteTokenUse():

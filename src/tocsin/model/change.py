@@ -50,6 +50,17 @@ class Restored(_Change, frozen=True):
     it is in doubt."""
 
     since_ms: int
+    is_timed: bool = True
+    """False: the wall clock is not believed, so that nobody knows yet until when."""
+
+
+class ClockSet(_Change, frozen=True):
+    """The wall clock is right as it is at this moment, though entries were stamped with another time before: a person
+    says so, or the other replicas. It may be earlier than the last entry."""
+
+    now_ms: int
+    actor: str = ""
+    note: str = ""
 
 
 class Checkpoint(_Change, frozen=True):
@@ -281,6 +292,19 @@ class LaunchResolved(_Change, frozen=True):
     actor: str = ""
 
 
+class DueRepaired(_Change, frozen=True):
+    """The next instants of these schedules were computed under a clock that was ahead. They are computed anew: not
+    before now, and none that was launched."""
+
+    sids: list[int]
+    versions: list[int]
+    instants_s: list[int]
+    delays_ms: list[int]
+    is_last: bool = False
+    """All schedules were looked at."""
+    actor: str = ""
+
+
 class BackfillRequested(_Change, frozen=True):
     """A person wants these occurrences launched after the fact. The proposer found that they never were."""
 
@@ -311,6 +335,7 @@ Change = (
     | Resigned
     | Returned
     | Restored
+    | ClockSet
     | Checkpoint
     | LaunchesStarted
     | LaunchesQueued
@@ -333,6 +358,7 @@ Change = (
     | CancelRequested
     | LaunchResolved
     | BackfillRequested
+    | DueRepaired
     | TokenCreated
     | TokenRevoked
     | TokensUsed

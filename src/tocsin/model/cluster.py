@@ -9,6 +9,11 @@ import msgspec
 
 from tocsin.model.limit import LimitView
 
+ClockState = Literal["steady", "fresh", "unknown", "stepped"]
+"""What a replica knows by itself of its wall clock. ``steady``: it went on evenly since it was last confirmed.
+``fresh``: the machine was started, and the clock is not far from the last entry. ``unknown``: the machine was started,
+and the clock is far from the last entry. ``stepped``: it was put forward or back."""
+
 
 class Member(msgspec.Struct, frozen=True):
     """A replica of this journal, as it is enlisted."""
@@ -42,6 +47,11 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int = 0
     incarnation: str = ""
     wall_ms: int = 0
+    """What its system's wall clock shows, believed or not."""
+    clock: ClockState = "steady"
+    """What it knows by itself of that clock."""
+    clock_step_ms: int = 0
+    """By how much that clock is ahead of the time that it believes; 0: it believes the clock."""
     started_ms: int = 0
     api: str = ""
     snapshots: list[SnapshotMark] = []

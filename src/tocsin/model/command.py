@@ -160,6 +160,31 @@ class MakeCheckpoint(_Asked, frozen=True):
         return "a checkpoint"
 
 
+class ConfirmClock(_Asked, frozen=True):
+    """The leader's wall clock, which is not believed, is right."""
+
+    now_ms: int
+    """What it showed when whoever asks looked."""
+    actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return "the clock"
+
+
+class RepairDue(_Asked, frozen=True):
+    """Compute the next instants of these schedules anew, where they are later than they should be."""
+
+    ids: list[str]
+    is_last: bool = False
+    """All schedules were looked at."""
+    actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return "many schedules"
+
+
 Command = (
     PutSchedule
     | PutSchedules
@@ -173,4 +198,6 @@ Command = (
     | RevokeToken
     | NoteTokenUse
     | MakeCheckpoint
+    | ConfirmClock
+    | RepairDue
 )

@@ -25,6 +25,7 @@ _STATUS: tuple[tuple[type[errors.TocsinError], int], ...] = (
     (errors.Stopping, 503),
     (errors.BackupError, 503),
     (errors.NoLeader, 503),
+    (errors.ClockNotBelieved, 503),
     (errors.ClusterError, 409),
     (errors.Uncertain, 504),
     (errors.Unreachable, 503),

@@ -12,6 +12,7 @@ from tocsin.model.command import (
     Backfill,
     CancelLaunch,
     Command,
+    ConfirmClock,
     CreateToken,
     DeleteSchedule,
     LaunchNow,
@@ -19,6 +20,7 @@ from tocsin.model.command import (
     NoteTokenUse,
     PutSchedule,
     PutSchedules,
+    RepairDue,
     ResolveLaunch,
     RevokeToken,
     SwitchSchedule,
@@ -39,6 +41,8 @@ NEEDS: dict[type[Command], str] = {
     RevokeToken: ADMIN,
     NoteTokenUse: READ,
     MakeCheckpoint: ADMIN,
+    ConfirmClock: ADMIN,
+    RepairDue: OPERATE,
 }
 
 
@@ -80,9 +84,11 @@ def _schedules_of(command: Command) -> list[str]:
             return [command.schedule.id]
         case PutSchedules():
             return command.new.ids
+        case RepairDue():
+            return command.ids
         case CancelLaunch() | ResolveLaunch():
             return [parse_launch_name(command.name).schedule]
         case DeleteSchedule() | SwitchSchedule() | LaunchNow() | Backfill():
             return [command.id]
-        case CreateToken() | RevokeToken() | NoteTokenUse() | MakeCheckpoint():
+        case CreateToken() | RevokeToken() | NoteTokenUse() | MakeCheckpoint() | ConfirmClock():
             return []

@@ -223,6 +223,10 @@ class Metrics:
         self.clock_off = self._gauge(
             "tocsin_clock_off", "1 while the others agree about the time, and not with this replica"
         )
+        self.clock_step = self._gauge(
+            "tocsin_clock_step_seconds",
+            "By how much the wall clock is ahead of the time that is believed; 0: it is believed",
+        )
 
     def _about_requests(self) -> None:
         self.requests = Counter(

@@ -21,18 +21,19 @@ from tocsin.model import change as c
 from tocsin.model.command import Command
 from tocsin.model.launch import LaunchState
 from tocsin.replica import tally
+from tocsin.replica.clock_watch import ClockWatch
 from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import ASK_EVERY_S, DOUBTED_MAX, Elsewhere
 from tocsin.replica.flight import Again, flight_of_row, flights_of_starts
 from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.iterations import Iterations
-from tocsin.replica.lanes import PAYLOAD_BYTES_OUTSTANDING_MAX
+from tocsin.replica.lanes import PAYLOAD_BYTES_OUTSTANDING_MAX, Room
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.limited import outlook_for
 from tocsin.replica.outcomes import changes_of, resolutions
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.reports import Reports
-from tocsin.replica.scheduler import Agenda, agenda
+from tocsin.replica.scheduler import Agenda, agenda, nothing
 from tocsin.replica.surroundings import Surroundings
 from tocsin.replica.vigil import HEARTBEAT_S, Vigil
 from tocsin.replica.wishes import COMMANDS_AT_ONCE, Prepared, Wish, Wishes, prepared, size_of
@@ -99,9 +100,10 @@ class Leader:
         self._outlook = outlook_for(around.limits, around.metrics)
         self._iterations = Iterations(around.clock, around.metrics)
         self._stopping = self._deposed = False
+        self._vigil = Vigil(around.clock, around.office, around.checkpoint_every_s, around.checkpoint_seen_s)
+        self._clock_watch = ClockWatch(around.clock, around.ask_clock, is_sole=around.is_sole)
         self._clock_off_ms = 0
         """By how much this machine's clock is known to be wrong: only what is written last knows of it."""
-        self._vigil = Vigil(around.clock, around.office, around.checkpoint_every_s, around.checkpoint_seen_s)
         self._told: dict[asyncio.Task[None], None] = {}
         self._former_terms = former_terms
         self.term = term
@@ -113,6 +115,7 @@ class Leader:
 
     async def propose(self, command: Command) -> Any:
         """Carry out a command. Returns when it is durable and applied; raises if it was refused."""
+        self._clock_watch.check(command)
         return await self._wishes.make(command)
 
     def stop(self) -> None:
@@ -173,21 +176,15 @@ class Leader:
         now_ms = self._clock.wall_ms()
         if await self._noticed_wrong_clock():
             return Tick()
-        if await self._noticed_absence(now_ms):
+        may_decide = self._clock_watch.may_decide()
+        if may_decide and (await self._noticed_clock_again(now_ms) or await self._noticed_absence(now_ms)):
             return Tick(more=True)
         self._iterations.step("absence")
         portion = self._portion()
         # What a former term left open comes first to whatever room there is.
         room = self._launcher.room()
         again = self._elsewhere.take_again(room)
-        plan: Agenda = await self._on_state(
-            agenda,
-            self._store,
-            now_ms,
-            portion,
-            self._limits.room(room),
-            self._outlook,
-        )
+        plan = await self._plan(now_ms, portion, room) if may_decide else nothing()
         self._iterations.step("decide")
         for id, reason in plan.decision.unreadable.items():
             log.error("a schedule cannot be read on this machine", schedule=id, reason=reason)
@@ -200,7 +197,8 @@ class Leader:
         asked: Prepared = await self._on_state(prepared, self._store.db, wishes, now_ms)
         self._iterations.step("prepare")
         self._had_many = asked.many is not None
-        forgotten = await self._forgetting.changes(now_ms, is_behind=len(plan.decision.sids) >= portion)
+        is_behind = len(plan.decision.sids) >= portion
+        forgotten = await self._forgetting.changes(now_ms, is_behind=is_behind) if may_decide else []
         self._iterations.step("retention")
         outcomes = changes_of(reports, self._launcher.targets, now_ms)
         told = self._elsewhere.take_resolved()
@@ -240,7 +238,13 @@ class Leader:
             asked.settle([])
         else:  # another replica may lead by now, and know better
             asked.fail(_not_leading(), _not_leading())
-        return await self._summary(plan, reports, asked.wishes)
+        return await self._summary(plan, reports, asked.wishes, may_decide)
+
+    async def _plan(self, now_ms: int, portion: int, room: Room) -> Agenda:
+        """What is due, decided."""
+        limited = self._limits.room(room)
+        plan: Agenda = await self._on_state(agenda, self._store, now_ms, portion, limited, self._outlook)
+        return plan
 
     def _fitting(self, asked: Prepared, others: list[c.Change]) -> Prepared:
         """An entry has a greatest size. What is decided is bounded; what callers want fills the rest of it."""
@@ -265,7 +269,7 @@ class Leader:
             heard_ms = min(around.office.heard_ms(former), now_ms)
             changes: list[c.Change] = [c.TookOffice(self.term, around.name, heard_ms)]
             if since_ms is not None:
-                changes.append(c.Restored(since_ms))
+                changes.append(c.Restored(since_ms, self._clock.is_believed))
             try:
                 await asyncio.to_thread(around.own_terms.begin, self.term)
                 around.liveness.iterated()
@@ -340,11 +344,24 @@ class Leader:
         """Was this machine's clock put forward or back while the others' were not? Then it is not the one to decide
         what is due."""
         moved_ms = self._vigil.clock_moved_ms()
-        if not moved_ms or self._around.is_sole or not await self._around.is_clock_off():
+        if not await self._clock_watch.is_wrong(moved_ms):
             return False
-        log.error("this machine's clock was changed and the others' were not: leaving office", ms=moved_ms)
+        log.error("the wall clock here is wrong by those of the other replicas: leaving office")
         self._clock_off_ms = moved_ms
         self.stop()
+        return True
+
+    async def _noticed_clock_again(self, now_ms: int) -> bool:
+        """Is the clock believed again, after it was not or at another time? Then the journal hears of it first."""
+        changes = self._clock_watch.before_deciding(now_ms, self._store.meta)
+        if not changes:
+            return False
+        try:
+            await self._proposer.commit(changes, self.term, now_ms)
+            self._clock_watch.heard()
+            self._around.office.absence_noted()
+        except JournalError as refused:
+            await self._not_written(refused, None)
         return True
 
     async def _act(self, plan: Agenda, changes: list[c.Change], results: list[Any], now_ms: int) -> None:
@@ -359,6 +376,8 @@ class Leader:
             elif isinstance(change, c.CancelsOrdered):
                 for lid, reason in zip(change.lids, change.reasons, strict=True):
                     self._cancel(lid, reason)
+            elif isinstance(change, c.ClockSet):
+                self._clock_watch.confirmed()
             elif isinstance(change, c.CancelRequested) and isinstance(result, int):
                 self._cancel(result, change.reason)
             elif isinstance(change, c.LaunchRequested | c.LaunchResolved) and isinstance(result, int):
@@ -465,11 +484,11 @@ class Leader:
             self._asked_s = now_s
         return self._iterations.portion(DUE_WHEN_ASKED if now_s - self._asked_s < ASKED_S else DUE_AT_ONCE)
 
-    async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish]) -> Tick:
+    async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish], may_decide: bool) -> Tick:
         # What ended may have let something that waited for it go.
         more = bool(self._wishes or reports.ended) or self._launcher.pending or self._elsewhere.pending
         next_ms: int | None = None
-        if not more:
+        if not more and may_decide:
             next_ms = await self._on_state(self._outlook.next_wake_ms, self._store.db)
             more = next_ms is not None and next_ms <= self._clock.wall_ms()
         return Tick(

@@ -26,6 +26,7 @@ from tocsin.replica.auditor import Auditor, Reading
 from tocsin.replica.backuper import Backuper
 from tocsin.replica.career import Career
 from tocsin.replica.chain import ChainCheck
+from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.digesting import Digesting, Digests
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.follower import Follower
@@ -82,6 +83,11 @@ class Paths(msgspec.Struct, frozen=True):
         return self.data / "terms"
 
     @property
+    def clock(self) -> Path:
+        """How far the wall clock was from the clock that never steps."""
+        return self.data / "clock.json"
+
+    @property
     def lock(self) -> Path:
         return self.data / "office.lock"
 
@@ -136,11 +142,13 @@ class Parts:
         on_state: Callable[..., Awaitable[Any]],
         status: Callable[[], PeerStatus],
         reading: Reading,
+        guard: ClockGuard,
     ) -> None:
         self._setup = setup
         self._store = store
         self._on_state = on_state
-        clock, metrics, paths = setup.clock, setup.metrics, setup.paths
+        self.guard = guard
+        clock, metrics, paths = guard, setup.metrics, setup.paths
         self.snapshotter = Snapshotter(
             paths.snapshots, setup.journal.birth, clock, metrics, self._on_snapshot, setup.digests()
         )
@@ -182,7 +190,7 @@ class Parts:
                 lambda: store.meta,
                 lambda: self.told_ms,
                 self._room,
-                lambda: self.problem,
+                self._known_problem,
                 self.limits.keys_of,
             ),
         )
@@ -232,12 +240,16 @@ class Parts:
             return self.proposer.problem or self.presence.problem
         return self.follower.problem
 
+    def _known_problem(self) -> str:
+        """Why nothing is decided, if that is known."""
+        return self.problem or ("" if self.guard.is_believed else "the wall clock is not believed")
+
     @property
     def has_authority(self) -> bool:
         """Is it in office by the clock, and not only by the last entry that it has seen? One that is cut off goes on
         seeing its own."""
         until_s = self._setup.office.until_s()
-        is_over = until_s is not None and self._setup.clock.elapsed_s() >= until_s
+        is_over = until_s is not None and self.guard.elapsed_s() >= until_s
         return self.career.leader is not None and not is_over
 
     async def ask_fates(self, host: str, asked: Sequence[Asked]) -> list[Fate]:
@@ -275,7 +287,7 @@ class Parts:
         await self._on_state(store.become, path)
         setup.metrics.state_rebuilds.labels("snapshot").inc()
         self.applier.applied.notice(store.meta.seq)
-        setup.office.observed(setup.clock.elapsed_s(), term=store.meta.term, is_vacant=False)
+        setup.office.observed(self.guard.elapsed_s(), term=store.meta.term, is_vacant=False)
 
     def _seq(self) -> int:
         return self._store.meta.seq
@@ -285,8 +297,8 @@ class Parts:
         """Until when this replica is known to know everything, by the wall clock."""
         office, meta = self._setup.office, self._store.meta
         if self.career.leader is not None:
-            behind_s = self._setup.clock.elapsed_s() - self.liveness.iterated_s
-            return self._setup.clock.wall_ms() - round(behind_s * 1000)
+            behind_s = self.guard.elapsed_s() - self.liveness.iterated_s
+            return self.guard.wall_ms() - round(behind_s * 1000)
         return max(meta.time_ms, office.told_ms(meta.seq) if isinstance(office, ElectedOffice) else 0)
 
     async def _may_stand(self) -> bool:
@@ -300,11 +312,11 @@ class Parts:
         if isinstance(office, SoleOffice):
             office.former_ms = probe.read()
         if store is not None and isinstance(office, ElectedOffice):
-            heartbeat = Heartbeat(setup.name, store, office, self.liveness, setup.clock, self._seq)
-            observer = Observer(store, office, setup.clock, self._seq)
+            heartbeat = Heartbeat(setup.name, store, office, self.liveness, self.guard, self._seq)
+            observer = Observer(store, office, self.guard, self._seq)
         assert isinstance(office, ElectedOffice | SoleOffice)
         return PresencePart(
-            office, heartbeat, observer, store, probe, self.liveness, setup.clock, setup.presence_host
+            office, heartbeat, observer, store, probe, self.liveness, self.guard, setup.presence_host
         )
 
     def _on_snapshot(self, made: Manifest) -> None:
@@ -319,7 +331,7 @@ class Parts:
             name=setup.name,
             store=store,
             office=setup.office,
-            clock=setup.clock,
+            clock=self.guard,
             metrics=setup.metrics,
             on_state=self._on_state,
             checkpoint_every_s=self._checkpoint_every_s,
@@ -327,7 +339,7 @@ class Parts:
             born_after=setup.journal.birth.after,
             own_terms=self.own_terms,
             losses=setup.losses,
-            is_clock_off=self.rounds.is_clock_off,
+            ask_clock=self.rounds.ask_clock,
             is_clock_off_to_all=self.rounds.is_clock_off_to_all,
             cancel_elsewhere=self._cancel_elsewhere,
             limits=self.limits,
@@ -336,15 +348,15 @@ class Parts:
         term = store.meta.term + 1
         if around.lost_since_ms() is not None:
             # Terms that the record has lost were told to receivers, which may refuse lower ones.
-            term = max(term, setup.clock.wall_ms() // 1000)
+            term = max(term, self.guard.wall_ms() // 1000, self.guard.system_ms() // 1000)
         former_terms = self.afterlife.terms()
-        launcher = self.launcher = Launcher(setup.targets, setup.office, setup.clock, wake.set)
+        launcher = self.launcher = Launcher(setup.targets, setup.office, self.guard, wake.set)
         self.afterlife.add(term, launcher)
         self.proposer = Proposer(
             setup.journal,
             self.applier,
             setup.office,
-            setup.clock,
+            self.guard,
             setup.metrics,
             self._on_state,
             setup.new_id,
@@ -355,7 +367,7 @@ class Parts:
             former_terms=former_terms,
             proposer=self.proposer,
             launcher=launcher,
-            elsewhere=Elsewhere(self.ask_fates, launcher, setup.clock, wake.set),
-            forgetting=Forgetting(store, setup.clock, setup.retention, self._on_state),
+            elsewhere=Elsewhere(self.ask_fates, launcher, self.guard, wake.set),
+            forgetting=Forgetting(store, self.guard, setup.retention, self._on_state),
             wake=wake,
         )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tocsin.decide import backfill
 from tocsin.decide.settling import kept_text, settled_text
 from tocsin.decide.timeline import Plan, Slot, first_slot, plan
-from tocsin.errors import Refused
+from tocsin.errors import InvalidSchedule, Refused
 from tocsin.model import change as c
 from tocsin.model.command import (
     Backfill,
     CancelLaunch,
     Command,
+    ConfirmClock,
     CreateToken,
     DeleteSchedule,
     LaunchNow,
@@ -20,6 +23,7 @@ from tocsin.model.command import (
     NoteTokenUse,
     PutSchedule,
     PutSchedules,
+    RepairDue,
     ResolveLaunch,
     RevokeToken,
     SwitchSchedule,
@@ -76,6 +80,10 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
             return c.TokensUsed(list(command.used_ms), list(command.used_ms.values()))
         case MakeCheckpoint():
             return c.Checkpoint()
+        case ConfirmClock():
+            return c.ClockSet(command.now_ms, command.actor, "a person confirmed it")
+        case RepairDue():
+            return _repair(db, command, now_ms)
 
 
 def past_occurrences(
@@ -130,9 +138,46 @@ def _restored_text(db: sqlite3.Connection, command: PutSchedule) -> str | None:
 def _first(db: sqlite3.Connection, settled: Plan, id: str, now_ms: int, is_resumed: bool) -> Slot | None:
     """Where the timeline begins. What passed while it was paused or deleted was not missed."""
     now_s = now_ms // 1000
-    launched_upto_s, unrecorded_upto_s = queries.launched_upto_s(db, id), queries.unrecorded_upto_s(db, id)
-    first = first_slot(settled, id, now_s, launched_upto_s, unrecorded_upto_s)
+    decided_upto_s, taken = queries.decided_ahead(db, id, now_s)
+    first = first_slot(settled, id, now_s, decided_upto_s, queries.unrecorded_upto_s(db, id), taken)
     return None if is_resumed and first is not None and first.instant_s <= now_s else first
+
+
+def _repair(db: sqlite3.Connection, command: RepairDue, now_ms: int) -> c.DueRepaired:
+    change = c.DueRepaired([], [], [], [], command.is_last, command.actor)
+    for wrong in repairs(db, command.ids, now_ms):
+        change.sids.append(wrong.sid)
+        change.versions.append(wrong.version)
+        change.instants_s.append(wrong.to.instant_s)
+        change.delays_ms.append(wrong.to.delay_ms)
+    return change
+
+
+class Repair(NamedTuple):
+    """A schedule whose next instant is later than it should be."""
+
+    sid: int
+    version: int
+    id: str
+    from_s: int | None
+    """Its next instant as it is; None: it has none."""
+    to: Slot
+
+
+def repairs(db: sqlite3.Connection, ids: Sequence[str], now_ms: int) -> list[Repair]:
+    """Those of these schedules that would launch earlier if their next instant were computed now."""
+    found: list[Repair] = []
+    for sid, version, id, resolved, zone, rule, due_s in queries.with_due(db, ids):
+        if due_s is not None and due_s * 1000 <= now_ms:
+            continue
+        try:
+            first = _first(db, plan(resolved, zone, rule), id, now_ms, is_resumed=True)
+        except InvalidSchedule:  # this machine's time zones are others
+            continue
+        is_earlier = first is not None and (due_s is None or first.instant_s < due_s)
+        if first is not None and is_earlier and not queries.has_launch(db, id, first.instant_s):
+            found.append(Repair(sid, version, id, due_s, first))
+    return found
 
 
 def _switch(db: sqlite3.Connection, command: SwitchSchedule, now_ms: int) -> c.ScheduleSwitched:

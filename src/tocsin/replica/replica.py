@@ -23,6 +23,7 @@ from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
 from tocsin.replica.claims import check_term
+from tocsin.replica.clock_guard import guarded
 from tocsin.replica.follower import catch_up
 from tocsin.replica.leader import GRACE_S
 from tocsin.replica.nagging import Nag
@@ -64,7 +65,8 @@ class Replica:
     def __init__(self, setup: Setup, api: str = "") -> None:
         self.name = setup.name
         self.metrics = setup.metrics
-        self.clock = setup.clock
+        self.clock = guarded(setup.clock, setup.paths.clock)
+        """What all of it goes by."""
         self.api = api
         self.foundations: list[Foundation] = []
         """Started before the journal is opened, in order; stopped after it is closed."""
@@ -84,7 +86,7 @@ class Replica:
         self._parts: Parts | None = None
         self._standing: list[Foundation] = []
         self._waits_for = ""
-        self._started_ms = setup.clock.wall_ms()
+        self._started_ms = self.clock.wall_ms()
 
     # Its life
 
@@ -118,9 +120,10 @@ class Replica:
         )
         self._store = await self._patiently(recovery.store)
         await origins.tidy()
-        parts = Parts(setup, self._store, self._on_state, self.status, self)
+        parts = Parts(setup, self._store, self._on_state, self.status, self, self.clock)
         await self._patiently(lambda: catch_up(setup.journal, parts.applier, self._store, self._on_state))
         meta = self._store.meta
+        self.clock.begin(meta.time_ms)
         setup.office.observed(self.clock.elapsed_s(), term=meta.term, is_vacant=not meta.leader)
         await asyncio.to_thread(parts.own_terms.load)
         for target in setup.targets.values():
@@ -315,13 +318,14 @@ class Replica:
 
     def status(self) -> PeerStatus:
         """Works before anything is started."""
-        wall_ms = self.clock.wall_ms()
+        wall_ms = self.clock.system_ms()
         if self._parts is None:
             return PeerStatus(
                 name=self.name,
                 version=__version__,
                 role="starting",
                 wall_ms=wall_ms,
+                clock="unknown",
                 api=self.api,
                 problem=self._waits_for or self._trouble(),
             )
@@ -337,6 +341,8 @@ class Replica:
             sequence=meta.seq,
             incarnation=meta.incarnation,
             wall_ms=wall_ms,
+            clock=self.clock.state,
+            clock_step_ms=self.clock.step_ms(),
             started_ms=self._started_ms,
             api=self.api,
             snapshots=parts.snapshotter.marks(),

@@ -15,10 +15,12 @@ from typing import NamedTuple
 import structlog
 
 from tocsin.clock import Clock
+from tocsin.decide.clock import AGREE_MS, Opinion, Verdict, is_vouched_for, judge
 from tocsin.errors import Diverged, JournalError
 from tocsin.journal.contract import Journal
 from tocsin.model.cluster import PeerStatus
 from tocsin.observe.metrics import Metrics
+from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.peers import Peers
 
 log = structlog.get_logger()
@@ -32,26 +34,24 @@ STAND_AGAIN_S = 1.0
 """A replica whose clock was found to be off asks again only after this time."""
 ALL_ASKED_S = 10.0
 """So long it waits for the answers of those that are starting as well, where the time matters most."""
-CLOCK_OFF_MS = 10_000
-"""A clock that differs by so much from all the others', while these agree, is taken for wrong."""
 
 
 class Seen(NamedTuple):
     """One look at the others."""
 
     statuses: dict[str, PeerStatus | None]
-    offsets_ms: list[int]
-    """How far each one's clock is ahead of ours."""
+    clocks: dict[str, Opinion]
+    """What those who answer say of theirs."""
+    verdict: Verdict
+    """On our own clock."""
 
     @property
     def is_clock_off(self) -> bool:
-        return clock_is_off(self.offsets_ms)
+        return self.verdict is Verdict.WRONG
 
     def clocks_apart_ms(self) -> dict[str, int]:
         """Whose clock differs from ours by more than it may, and by how much it is ahead."""
-        told = [name for name, status in self.statuses.items() if status is not None and status.wall_ms]
-        pairs = zip(told, self.offsets_ms, strict=True)
-        return {name: offset for name, offset in pairs if abs(offset) > CLOCK_OFF_MS}
+        return {name: told.ahead_ms for name, told in self.clocks.items() if abs(told.ahead_ms) > AGREE_MS}
 
 
 class Absences:
@@ -92,7 +92,7 @@ class Rounds:
         self,
         peers: Peers,
         journal: Journal,
-        clock: Clock,
+        clock: ClockGuard,
         metrics: Metrics,
         own: Callable[[], PeerStatus],
         folder_note: str,
@@ -109,7 +109,9 @@ class Rounds:
         self._trimmed = 0
         self._held_back_since_s: float | None = None
         self._absences = Absences(clock)
-        self.seen = Seen({}, [])
+        self.seen = Seen({}, {}, Verdict.OPEN)
+        self._leaders_clock: Opinion | None = None
+        """As it was last told by another one who led."""
         self._off_until_s = 0.0
 
     def stop(self) -> None:
@@ -130,9 +132,17 @@ class Rounds:
     async def look(self) -> Seen:
         """Ask all of them, now."""
         statuses = await self._peers.statuses()
-        now_ms = self._clock.wall_ms()
-        found = [status for status in statuses.values() if status is not None and status.wall_ms]
-        self.seen = Seen(statuses, [status.wall_ms - now_ms for status in found])
+        now_ms = self._clock.system_ms()
+        told = {name: status for name, status in statuses.items() if status is not None and status.wall_ms}
+        clocks = {name: Opinion(status.wall_ms - now_ms, status.clock) for name, status in told.items()}
+        opinions = list(clocks.values())
+        verdict = judge(self._clock.state, opinions, len(statuses) + 1)
+        if verdict is Verdict.RIGHT and self._clock.state != "steady" and is_vouched_for(opinions):
+            log.info("other replicas agree with the wall clock here", was=self._clock.state)
+            self._clock.believe()
+        leaders = [clocks[name] for name, status in told.items() if status.role == "leader"]
+        self._leaders_clock = leaders[0] if leaders else self._leaders_clock
+        self.seen = Seen(statuses, clocks, verdict)
         return self.seen
 
     @property
@@ -140,23 +150,34 @@ class Rounds:
         """Those that have not answered for a while."""
         return self._absences.lost
 
-    async def is_clock_off(self) -> bool:
-        """Ask the others what time it is. False also where too few answer to tell."""
-        return (await self.look()).is_clock_off
+    async def ask_clock(self) -> Verdict:
+        """Ask the others what time it is."""
+        return (await self.look()).verdict
 
     async def may_stand(self) -> bool:
         """Is this replica one that may lead? Its clock may have been changed a moment ago: the others are asked now."""
         now_s = self._clock.elapsed_s()
         if now_s < self._off_until_s:
             return False
-        is_off = await self.is_clock_off()
-        self._off_until_s = now_s + STAND_AGAIN_S if is_off else 0.0
-        return not is_off
+        seen = await self.look()
+        self._off_until_s = now_s + STAND_AGAIN_S if seen.is_clock_off else 0.0
+        if not seen.is_clock_off:
+            self._compare_with_former_leader(seen)
+        return not seen.is_clock_off
+
+    def _compare_with_former_leader(self, seen: Seen) -> None:
+        """The next entry must not be stamped with another time than the last ones, only because another replica writes
+        it: where nobody can say whose clock is right, a person has to."""
+        former = self._leaders_clock
+        is_far = former is not None and former.state != "stepped" and abs(former.ahead_ms) > AGREE_MS
+        if former is not None and is_far and not is_vouched_for(list(seen.clocks.values())):
+            self._clock.doubt(former.ahead_ms)
+            self._leaders_clock = None
 
     async def is_clock_off_to_all(self) -> bool:
-        """As ``is_clock_off``, with some patience for those who do not answer yet."""
+        """Is it wrong? Asked with some patience for those who do not answer yet."""
         end_s = self._clock.elapsed_s() + ALL_ASKED_S
-        while not await self.is_clock_off():
+        while await self.ask_clock() is not Verdict.WRONG:
             is_late = self._clock.elapsed_s() >= end_s
             if is_late or None not in self.seen.statuses.values():
                 return False
@@ -195,15 +216,6 @@ def measure(metrics: Metrics, own: PeerStatus, seen: Seen) -> None:
     metrics.peers_reachable.set(len(up))
     metrics.behind_entries.set(max([0, *(status.sequence - own.sequence for status in up)]))
     metrics.clock_off.set(seen.is_clock_off)
-
-
-def clock_is_off(offsets_ms: Sequence[int]) -> bool:
-    """At least two others agree with each other about the time, and not with us."""
-    if len(offsets_ms) < 2:
-        return False
-    middle = sorted(offsets_ms)[len(offsets_ms) // 2]
-    agreeing = [offset for offset in offsets_ms if abs(offset - middle) <= CLOCK_OFF_MS]
-    return abs(middle) > CLOCK_OFF_MS and len(agreeing) == len(offsets_ms)
 
 
 def trimmable(own: PeerStatus, others: Sequence[PeerStatus | None]) -> int:

@@ -38,6 +38,11 @@ class Agenda(NamedTuple):
         return found + self.decision.changes()
 
 
+def nothing() -> Agenda:
+    """What is decided while the wall clock is not believed."""
+    return Agenda(Decision(), c.AttemptsStarted([], []), c.LaunchesEnded([], [], [], [], [], []))
+
+
 def agenda(
     store: Store, now_ms: int, limit: int, room: Room = ROOM_FOR_ALL, outlook: Outlook | None = None
 ) -> Agenda:
@@ -53,6 +58,9 @@ def agenda(
         _expire(expired, lid, attempt, now_ms)
     presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms, store.meta.doubtful_until_ms)
     decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows, attempts, expired))
+    ahead_s = store.meta.ahead_until_ms // 1000
+    if ahead_s and min((row.instant_s for row in rows), default=ahead_s) <= ahead_s:
+        _leave_out_taken(db, decision, ahead_s)
     outlook.decided(decision, now_ms)
     _name_limits(decision, outlook)
     return Agenda(decision, _without(attempts, set(decision.cancels.lids)), expired)
@@ -79,6 +87,17 @@ def _of_queued(
         if found := room.text_of(keys_of.get(lid, ())):
             expired.reasons[place] += f", and the limit {found} was reached"
     return kept, expired
+
+
+def _leave_out_taken(db: sqlite3.Connection, decision: Decision, ahead_s: int) -> None:
+    """A clock was ahead up to that instant and was put back: an occurrence that was launched under its name then is not
+    launched again, and its schedule goes on behind it."""
+    pairs = [*zip(decision.sids, decision.instants_s, strict=True)]
+    for column in (decision.skipped, decision.queued):
+        pairs += zip(column.sids, column.instants_s, strict=True)
+    near = [(sid, instant_s) for sid, instant_s in pairs if instant_s <= ahead_s]
+    if near:
+        decision.leave_out(queries.taken_of(db, *map(list, zip(*near, strict=True))))
 
 
 def _name_limits(decision: Decision, outlook: Outlook) -> None:

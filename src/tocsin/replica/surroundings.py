@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tocsin.clock import Clock
+from tocsin.decide.clock import Verdict
 from tocsin.model.cluster import Asked
 from tocsin.observe.metrics import Metrics
+from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.limits import Limits
 from tocsin.replica.liveness import Liveness
 from tocsin.replica.office import Office
@@ -41,7 +42,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     name: str
     store: Store
     office: Office
-    clock: Clock
+    clock: ClockGuard
     metrics: Metrics
     on_state: Callable[..., Awaitable[Any]]
     checkpoint_every_s: Callable[[], float]
@@ -51,8 +52,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     """The entry behind which the journal begins, if it goes on from a restored state; else 0."""
     own_terms: OwnTerms
     losses: Losses
-    is_clock_off: Callable[[], Awaitable[bool]]
-    """Do the others' clocks agree with each other and not with ours?"""
+    ask_clock: Callable[[], Awaitable[Verdict]]
+    """What the other replicas, asked now, conclude about our wall clock."""
     is_clock_off_to_all: Callable[[], Awaitable[bool]]
     """The same, having waited a little for those who do not answer yet."""
     cancel_elsewhere: Callable[[str, Asked, str], Coroutine[None, None, None]]

@@ -10,6 +10,10 @@ from typing import Any, NamedTuple
 from tocsin.model.launch import CLOSED_FROM, LaunchState
 
 _OPEN = f"state < {CLOSED_FROM}"
+NEAR_S = 60
+"""What was given up so shortly ahead of now was decided by a clock that differs a little."""
+TAKEN_MAX = 10_000
+"""So many instants that were launched ahead of now are stepped over one by one."""
 
 
 LOOK_BYTES = 2 << 20
@@ -266,18 +270,37 @@ def in_use(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[int, b
     return {id: None if spec is None else (version, spec) for id, version, spec in rows}
 
 
-def launched_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
-    """The newest instant of this id that was decided: nothing up to it may be decided again. -1: none."""
+def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> tuple[int, frozenset[int]]:
+    """Behind which instant, at the earliest, something of this id may be decided; and which instants after now
+    have been decided already, because a clock was ahead. What was given up far ahead of now did not happen."""
     known = db.execute(
         "SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id LIMIT 1",
         {"id": schedule_id},
     ).fetchone()
     if known is None:
-        return -1
-    (launched,) = db.execute("SELECT max(instant_s) FROM launch WHERE sid = ? AND kind = 0", known).fetchone()
-    (given_up,) = db.execute("SELECT max(before_s) - 1 FROM missed WHERE sid = ?", known).fetchone()
-    decided = [-1 if upto_s is None else upto_s for upto_s in (launched, given_up)]
-    return max(*decided, forgotten_upto_s(db, schedule_id))
+        return -1, frozenset()
+    (sid,) = known
+    (given_up_s,) = db.execute(
+        "SELECT coalesce(max(before_s) - 1, -1) FROM missed WHERE sid = ? AND before_s <= ?",
+        (sid, now_s + NEAR_S),
+    ).fetchone()
+    behind_s = max(given_up_s, forgotten_upto_s(db, schedule_id))
+    ahead = "FROM launch WHERE sid = ? AND kind = 0 AND instant_s > ?"
+    taken = db.execute(f"SELECT instant_s {ahead} LIMIT ?", (sid, now_s, TAKEN_MAX + 1)).fetchall()
+    if len(taken) > TAKEN_MAX:  # a walk through all of them would take too long
+        (newest_s,) = db.execute(f"SELECT max(instant_s) {ahead}", (sid, now_s)).fetchone()
+        return max(behind_s, newest_s), frozenset()
+    return behind_s, frozenset(instant_s for (instant_s,) in taken)
+
+
+def taken_of(db: sqlite3.Connection, sids: Sequence[int], instants_s: Sequence[int]) -> set[tuple[int, int]]:
+    """Those of these occurrences that have a launch already."""
+    rows = db.execute(
+        "SELECT l.sid, l.instant_s FROM json_each(?) s JOIN json_each(?) i ON i.key = s.key "
+        "JOIN launch l ON l.sid = s.value AND l.instant_s = i.value AND l.kind = 0",
+        (json.dumps(sids), json.dumps(instants_s)),
+    )
+    return set(rows)
 
 
 def unrecorded_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
@@ -293,6 +316,36 @@ def forgotten_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
         "SELECT coalesce(max(upto_s), -1) FROM forgotten WHERE sid IN "
         "(SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id)",
         {"id": schedule_id},
+    ).fetchone()
+    return int(found)
+
+
+def with_due(
+    db: sqlite3.Connection, ids: Sequence[str]
+) -> list[tuple[int, int, str, str, str, bytes | None, int | None]]:
+    """Those of these schedules that are enabled: (sid, version, id, text, zone, rule, next instant)."""
+    return db.execute(
+        "SELECT s.sid, s.version, s.id, s.resolved, s.zone, s.rule, d.instant_s FROM json_each(?) j "
+        "CROSS JOIN schedule s ON s.id = j.value LEFT JOIN due d ON d.sid = s.sid WHERE s.enabled",
+        (json.dumps(list(ids)),),
+    ).fetchall()
+
+
+def ids_behind(db: sqlite3.Connection, after: str, prefix: str, limit: int) -> list[str]:
+    """The next ids in their order, those that begin with the prefix."""
+    return [
+        id
+        for (id,) in db.execute(
+            "SELECT id FROM schedule WHERE id > ? AND id >= ? AND id < ? ORDER BY id LIMIT ?",
+            (after, prefix, prefix + "\U0010ffff", limit),
+        )
+    ]
+
+
+def due_behind(db: sqlite3.Connection, at_ms: int, most: int) -> int:
+    """How many schedules have their next instant behind that moment, counted up to ``most``."""
+    (found,) = db.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM due WHERE at_ms > ? LIMIT ?)", (at_ms, most)
     ).fetchone()
     return int(found)
 

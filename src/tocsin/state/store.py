@@ -17,6 +17,10 @@ UNREADABLE = (sqlite3.DatabaseError, msgspec.ValidationError, UnicodeDecodeError
 """How it shows that a file cannot be read. What SQLite says of a damaged schema may be no text at all."""
 
 
+DOUBT_OPEN_MS = 2**62
+"""Until when launches are in doubt, as long as the wall clock is not believed."""
+
+
 class Meta(msgspec.Struct):
     """The few facts that are not rows. Kept in memory by the writer, saved with every entry."""
 
@@ -29,6 +33,10 @@ class Meta(msgspec.Struct):
     absent_since_ms: int = 0
     doubtful_until_ms: int = 0
     """The journal was lost and restored: what was planned before this moment may have been launched."""
+    ahead_until_ms: int = 0
+    """The clock was ahead, up to this moment, and was put back: some names up to there have been launched."""
+    is_due_ahead: int = 0
+    """1: next instants may have been computed under that clock, and nobody has repaired them since."""
     next_sid: int = 1
     next_lid: int = 1
     next_rid: int = 1

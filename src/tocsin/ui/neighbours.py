@@ -53,10 +53,10 @@ class Neighbours:
     async def _ask(self) -> Look:
         service = self._service
         try:
-            before_ms = service.now_ms()
+            before_ms = service.replica.clock.system_ms()
             heard = await service.around.peers.statuses()
             own = service.replica.status()
-            asked = replicas.Asked(before_ms, service.now_ms())
+            asked = replicas.Asked(before_ms, service.replica.clock.system_ms())
             view = replicas.view(own, heard, service.around.members(), asked)
             statuses = {
                 name: status for name, status in {**heard, own.name: own}.items() if status is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocsin.api.description import activities, audits, forecasts, limits
+from tocsin.api.description import activities, audits, clock, forecasts, limits
 from tocsin.api.query import ID_PATTERN, PREFIX_PATTERN
 from tocsin.model.ids import ID_LENGTH_MAX
 from tocsin.model.launch import LaunchState
@@ -137,6 +137,7 @@ FIELDS: dict[str, dict[str, Words]] = {
     "LaunchPage": {"cursor": {"description": "Asks for the next page. Empty: there is none."}},
     **activities.FIELDS,
     **audits.FIELDS,
+    **clock.FIELDS,
     **forecasts.FIELDS,
     **limits.FIELDS,
     "PauseBody": {"note": {"description": "Why.", "maxLength": 2000}},

@@ -9,6 +9,7 @@
 ``bulk``, ``transfer``  many schedules at once, a line each
 ``events``      what happens, as it happens; ``streams`` who is listening
 ``cluster``     the replicas: look, step down, add, remove; ``replicas`` what they say of themselves, side by side
+``clock``       the wall clock: look, confirm; repair next instants computed under a wrong one
 ``tokens``      list, make, revoke
 ``status``      for people, for probes, for Prometheus; ``health`` what somebody should look at
 """

@@ -164,7 +164,7 @@ async def _changed(service: Service) -> ClusterView:
 
 async def _seen(service: Service) -> ClusterView:
     around: Around = service.around
-    before_ms = service.now_ms()
+    before_ms = service.replica.clock.system_ms()
     statuses = await around.peers.statuses()
-    asked = replicas.Asked(before_ms, service.now_ms())
+    asked = replicas.Asked(before_ms, service.replica.clock.system_ms())
     return replicas.view(service.replica.status(), statuses, around.members(), asked)

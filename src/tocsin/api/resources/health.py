@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,11 +16,13 @@ from tocsin.api.service import BEHIND_MS_MAX, Service
 from tocsin.cron import format_duration
 from tocsin.model.token import reaches
 from tocsin.state.counts import Counts, counts, newest_missed
+from tocsin.state.queries import due_behind
 
 OVERDUE_MS = 10_000
 SILENT_MS = 180_000
 """The leader writes an entry a minute at least. After so long without one its loop stands still."""
-CLOCK_BACK_MS = 5_000
+COUNTED_MAX = 100_000
+"""So many schedules are counted for a sentence: more are told as that."""
 SNAPSHOT_INTERVALS_MAX = 3
 """A snapshot is missing when so many of its intervals have passed."""
 _ABOUT_ROOM = ("no room on the disk", "disk is full", "no space left")
@@ -45,6 +48,9 @@ class Health(NamedTuple):
     counts: Counts
     disk: Disk | None
     """None: the disk does not say."""
+    due_ahead: int = 0
+    """How many schedules have their next instant behind the time up to which a clock was ahead, if nobody has repaired
+    them since. Counted up to ``COUNTED_MAX``."""
     missed: Sequence[tuple[str, int]] = ()
     """Some of the stretches that nobody was in office for: the schedule, and the first instant."""
 
@@ -56,11 +62,17 @@ class Health(NamedTuple):
 async def look(service: Service, within: Sequence[str] = ()) -> Health:
     """On a reader's thread: neither the state nor the disk holds anybody up. Only schedules that these prefixes reach
     are named."""
-    return await service.replica.read(_look, service.now_ms(), service.data, within)
+    meta = service.replica.meta
+    ahead_ms = meta.ahead_until_ms if meta.is_due_ahead else 0
+    return await service.replica.read(_look, service.now_ms(), service.data, within, ahead_ms)
 
 
-def _look(db: sqlite3.Connection, now_ms: int, data: Path, within: Sequence[str]) -> Health:
-    return Health(now_ms, counts(db, now_ms), disk_of(data), newest_missed(db, now_ms, within))
+def _look(
+    db: sqlite3.Connection, now_ms: int, data: Path, within: Sequence[str], ahead_ms: int = 0
+) -> Health:
+    due_ahead = due_behind(db, ahead_ms, COUNTED_MAX) if ahead_ms > now_ms else 0
+    missed = newest_missed(db, now_ms, within)
+    return Health(now_ms, counts(db, now_ms), disk_of(data), due_ahead, missed)
 
 
 def disk_of(data: Path) -> Disk | None:
@@ -92,8 +104,9 @@ def issues_by_kind(service: Service, found: Health, within: Sequence[str] = ()) 
         "wrong": _is_wrong(service),
         "lost": _replicas_are_lost(service),
         "lag": _lags(service, found),
+        "clock": _clock_is_not_believed(service),
         "clocks": _clocks_differ(service),
-        "clock": _clock_was_put_back(service, found),
+        "ahead": _due_is_ahead(service, found),
         "disk": _disk_is_nearly_full(service, found),
         "in_doubt": _in_doubt(found),
         "stalled": _stalled(found),
@@ -232,13 +245,44 @@ def _lags(service: Service, found: Health) -> str:
     )
 
 
-def _clock_was_put_back(service: Service, found: Health) -> str:
-    ahead_ms = service.replica.meta.time_ms - found.now_ms
-    if ahead_ms <= CLOCK_BACK_MS:
+def clock_problem(service: Service) -> str:
+    """Why nothing that depends on time is decided here, or would be; empty: the clock is believed."""
+    clock = service.replica.clock
+    step_ms = clock.step_ms()
+    if not step_ms:
         return ""
+    shown = f"{_length(abs(step_ms))} {'ahead of' if step_ms > 0 else 'behind'}"
+    if clock.state == "unknown":
+        return f"the wall clock is {shown} the last entry, and the machine was started since"
+    return f"the wall clock has stepped: it is {shown} the time that was believed until then"
+
+
+def _clock_is_not_believed(service: Service) -> str:
+    problem = clock_problem(service)
+    if not problem:
+        return ""
+    problem = f"{problem[0].upper()}{problem[1:]}."
+    if not service.replica.is_leader:
+        return f"{problem} This replica does not decide anything if it comes to lead. 'chronyc tracking' tells more."
     return (
-        f"The clock was put back: the last entry is {_length(ahead_ms)} ahead of it. "
-        "'timedatectl' or 'chronyc tracking' shows whether it is right now."
+        f"{problem} Nothing is launched, nothing is forgotten and no token expires until it is right again or somebody "
+        "says that it is: 'tocsin clock' shows it, 'tocsin clock confirm' confirms it, and 'timedatectl' or "
+        "'chronyc tracking' tells where it is from."
+    )
+
+
+def _due_is_ahead(service: Service, found: Health) -> str:
+    """The clock was ahead, decided by it and was put back."""
+    until_ms = service.replica.meta.ahead_until_ms
+    if not service.replica.meta.is_due_ahead or until_ms <= found.now_ms:
+        return ""
+    number = found.due_ahead
+    counted = f"more than {COUNTED_MAX - 1}" if number >= COUNTED_MAX else f"{number}"
+    return (
+        f"The clock was {_length(until_ms - found.now_ms)} ahead, and was put back: {counted} "
+        f"{'schedule has its' if number == 1 else 'schedules have their'} next instant after {_written(until_ms)}, "
+        "some of them because of that, and these do not launch until then. 'tocsin repair due --preview' counts them, "
+        "'tocsin repair due' computes their next instants anew."
     )
 
 
@@ -319,6 +363,10 @@ def _backup_is_missing(service: Service) -> str:
 
 def _launches(count: int) -> str:
     return f"{count} launch" if count == 1 else f"{count} launches"
+
+
+def _written(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def _length(ms: int) -> str:

@@ -66,8 +66,8 @@ async def previewed(
 ) -> PreviewView:
     """What would change if this schedule were put."""
     require_reach(caller, schedule.id)
-    former = await service.replica.read(_former, schedule.id, decide.once_of(schedule))
     now_s = service.now_ms() // 1000
+    former = await service.replica.read(_former, schedule.id, decide.once_of(schedule), now_s)
     if since is None:
         from_s = now_s if former is None else max(now_s, former.decided_upto_s)
     else:
@@ -86,7 +86,7 @@ def _sent(body: bytes) -> _Sent:
     return sent
 
 
-def _former(db: sqlite3.Connection, id: str, once_s: int | None) -> decide.Former | None:
+def _former(db: sqlite3.Connection, id: str, once_s: int | None, now_s: int) -> decide.Former | None:
     try:
         view = views.schedule(db, id)
     except NotFound:
@@ -94,5 +94,5 @@ def _former(db: sqlite3.Connection, id: str, once_s: int | None) -> decide.Forme
     is_taken = once_s is not None and (
         queries.has_launch(db, id, once_s) or once_s <= queries.unrecorded_upto_s(db, id)
     )
-    upto_s = queries.launched_upto_s(db, id)
+    upto_s, _ = queries.decided_ahead(db, id, now_s)
     return decide.Former(views.definition(view), view.resolved, view.version, upto_s, is_taken)

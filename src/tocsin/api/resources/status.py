@@ -80,9 +80,14 @@ async def alive() -> str:
 async def ready(service: Given) -> Response[str] | Response[bytes]:
     """It is in office and can write: it will launch what is due. Or another replica is, and this one could take over:
     it has applied what was written, up to the last seconds. It is not if something has been due for half a minute
-    while nothing at all was decided, by this replica or by whoever leads. What the audit found stands in a second
-    line."""
-    problem = service.replica.problem or health.cannot_take_over(service) or health.has_stopped(service)
+    while nothing at all was decided, by this replica or by whoever leads; nor if its wall clock is not believed, so
+    that nothing that depends on time is decided. What the audit found stands in a second line."""
+    problem = (
+        service.replica.problem
+        or health.clock_problem(service)
+        or health.cannot_take_over(service)
+        or health.has_stopped(service)
+    )
     if problem:
         return problems.response(http_problem(503, problem, retryable=True))
     note = health.audited(service)
@@ -112,6 +117,7 @@ def _measure(service: Service, found: health.Health) -> None:
     known.leader.set(replica.parts.has_authority)
     known.term.set(meta.term)
     known.problem.set(bool(replica.problem))
+    known.clock_step.set(replica.clock.step_ms() / 1000)
     known.schedules.set(counts.schedules)
     known.schedules_enabled.set(counts.enabled)
     for state, number in counts.open_by_state.items():

@@ -11,7 +11,17 @@ import msgspec
 from tocsin.errors import UnknownChange
 from tocsin.model import change as c
 from tocsin.model.entry import Entry
-from tocsin.state.apply import backfill, history, imports, launches, occurrences, office, schedules, tokens
+from tocsin.state.apply import (
+    backfill,
+    clock,
+    history,
+    imports,
+    launches,
+    occurrences,
+    office,
+    schedules,
+    tokens,
+)
 from tocsin.state.apply.context import Context
 from tocsin.state.digest import running_digest
 from tocsin.state.store import Meta, save_meta
@@ -23,6 +33,7 @@ _HANDLERS: dict[type, _Handler] = {
     c.Resigned: office.resigned,
     c.Returned: office.returned,
     c.Restored: office.restored,
+    c.ClockSet: clock.clock_set,
     c.Checkpoint: office.checkpoint,
     c.LaunchesStarted: occurrences.started,
     c.LaunchesQueued: occurrences.queued,
@@ -45,6 +56,7 @@ _HANDLERS: dict[type, _Handler] = {
     c.CancelRequested: launches.cancel_requested,
     c.LaunchResolved: launches.resolved,
     c.BackfillRequested: backfill.requested,
+    c.DueRepaired: clock.due_repaired,
     c.TokenCreated: tokens.created,
     c.TokenRevoked: tokens.revoked,
     c.TokensUsed: tokens.used,
@@ -76,7 +88,10 @@ def finish(
 ) -> None:
     """Save the facts: after this the transaction can be committed."""
     meta.seq, meta.last_id = seq, entry.id
-    meta.time_ms = max(meta.time_ms, entry.time_ms)
+    if not any(type(change) is c.ClockSet for change in entry.changes):  # it says what time it is
+        if entry.time_ms < meta.time_ms:  # by a little: names up to there may have been launched
+            meta.ahead_until_ms = max(meta.ahead_until_ms, meta.time_ms)
+        meta.time_ms = max(meta.time_ms, entry.time_ms)
     meta.digest = running_digest(meta.digest, raw, results)
     save_meta(db, meta)
 

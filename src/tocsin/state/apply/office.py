@@ -7,6 +7,7 @@ from tocsin.model.launch import CLOSED_FROM, LaunchState
 from tocsin.model.rule import decode_rule
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
+from tocsin.state.store import DOUBT_OPEN_MS
 
 HELD_MS = 3_600_000
 """So long what may have had its turn keeps its place, as nobody knows its time-out any more."""
@@ -33,13 +34,15 @@ def resigned(context: Context, change: c.Resigned) -> None:
 
 
 def returned(context: Context, change: c.Returned) -> None:
+    if context.meta.doubtful_until_ms == DOUBT_OPEN_MS:
+        context.meta.doubtful_until_ms = context.entry.time_ms
     _was_absent(context, since_ms=change.absent_since_ms)
 
 
 def restored(context: Context, change: c.Restored) -> None:
     """What waited for another attempt, or for its turn, may have had it. The former is concluded like what was handed
     over. The latter goes on waiting where once more is harmless: all at once would be against its owner's will."""
-    context.meta.doubtful_until_ms = context.entry.time_ms
+    context.meta.doubtful_until_ms = context.entry.time_ms if change.is_timed else DOUBT_OPEN_MS
     _doubt_what_waits(context)
     touched = context.db.execute(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, retry_at_ms = NULL, "

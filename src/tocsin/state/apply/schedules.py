@@ -17,6 +17,7 @@ from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.model.rule import Missed, Rule, decode_rule, encode_rule
 from tocsin.model.schedule import Schedule, is_same
 from tocsin.state import minutes
+from tocsin.state.apply.clock import unmiss
 from tocsin.state.apply.context import Context
 from tocsin.state.retention import VERSION_IS_UNUSED
 
@@ -327,6 +328,8 @@ def _set_due(
         )
         return None
     db.execute("INSERT INTO due VALUES (?, ?, ?)", (instant_s * 1000 + delay_ms, sid, instant_s))
+    if context.meta.ahead_until_ms > entry.time_ms:
+        unmiss(context, sid, instant_s)
     return instant_s
 
 

@@ -1,0 +1,39 @@
+"""Words for the fields of the clock and of repairs: see ``wording``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FIELDS: dict[str, dict[str, dict[str, Any]]] = {
+    "ClockView": {
+        "leader": {"description": "Whose clock it is. Empty: nobody leads, and it is that of who answers."},
+        "is_believed": {"description": "False: nothing that depends on time is decided."},
+        "state": {
+            "description": "`steady`: it went on evenly. `fresh`: the machine was started, and the clock is plausible. "
+            "`unknown`: the machine was started, and it is far from the last entry. `stepped`: it was put elsewhere."
+        },
+        "shows": {"description": "What the machine's wall clock shows."},
+        "believed": {"description": "The time that entries are stamped with."},
+        "step_s": {"description": "By how much the clock is ahead of that. 0: it is believed."},
+        "ahead_until": {
+            "description": "The clock was ahead up to this moment and was put back, and next instants have not been "
+            "repaired since. None: they have, or it was not."
+        },
+    },
+    "ConfirmClockRequest": {"now": {"description": "What the clock showed to whoever confirms it."}},
+    "RepairDueRequest": {
+        "prefix": {"description": "Only schedules whose id begins like this."},
+        "preview": {"description": "Only tell which ones it would be."},
+        "after": {"description": "Go on behind this id."},
+    },
+    "RepairedView": {
+        "was": {"description": "Its next instant before. None: it had none."},
+        "next": {"description": "Its next instant as it is now, or would be."},
+    },
+    "RepairView": {
+        "looked_at": {"description": "How many schedules this part has looked at."},
+        "repaired": {"description": "How many of them had a next instant that was too late."},
+        "items": {"description": "The first hundred of them."},
+        "after": {"description": "Ask again with this to go on. Empty: that was all."},
+    },
+}

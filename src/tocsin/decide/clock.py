@@ -1,0 +1,92 @@
+"""Is this replica's wall clock to be believed?
+
+Each replica knows by itself whether its wall clock stepped against the clock that counts since boot. Where it did, or
+where nothing is known (a cold start long after the last entry), the other replicas are asked:
+
+1. A majority of all replicas whose clocks did not step, and which agree with each other, is right.
+2. Otherwise those whose clocks are known to be steady are right, if they agree with each other. With two replicas this
+   is the one that did not step. Where none is steady, the same holds for those that were started and whose clocks are
+   plausible.
+3. Otherwise nobody can tell, and a person has to.
+
+A clock that stepped never counts as a witness: when one bad time server moves all of them, they agree and are wrong.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tocsin.model.cluster import ClockState
+
+AGREE_MS = 10_000
+"""Clocks that differ by no more than this agree."""
+
+
+class Opinion(NamedTuple):
+    """What one replica says."""
+
+    ahead_ms: int
+    """Of the clock of the replica that judges."""
+    state: ClockState = "steady"
+
+
+class Verdict(enum.Enum):
+    """What the replicas that answer conclude about the clock of one of them."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    OPEN = "open"
+    """Nobody can tell."""
+
+
+def judge(own: ClockState, others: Sequence[Opinion], known: int) -> Verdict:
+    """``known``: how many replicas there are in all, also those that do not answer."""
+    everybody = [Opinion(0, own), *others]
+    unstepped = [opinion.ahead_ms for opinion in everybody if opinion.state != "stepped"]
+    enough = max(2, known // 2 + 1)
+    for witness_ms in unstepped:
+        agreeing = [ahead_ms for ahead_ms in unstepped if abs(ahead_ms - witness_ms) <= AGREE_MS]
+        if len(agreeing) >= enough:
+            return _of(agreeing)
+    for state in ("steady", "fresh"):
+        witnesses = [opinion.ahead_ms for opinion in everybody if opinion.state == state]
+        if witnesses:
+            return _of(witnesses) if max(witnesses) - min(witnesses) <= AGREE_MS else Verdict.OPEN
+    return Verdict.OPEN
+
+
+def is_vouched_for(others: Sequence[Opinion]) -> bool:
+    """Does anybody whose clock did not step agree with ours?"""
+    return any(opinion.state != "stepped" and abs(opinion.ahead_ms) <= AGREE_MS for opinion in others)
+
+
+def _of(right: Sequence[int]) -> Verdict:
+    """Our clock, compared with those that are right."""
+    middle_ms = sorted(right)[len(right) // 2]
+    return Verdict.RIGHT if abs(middle_ms) <= AGREE_MS else Verdict.WRONG
+
+
+class Bounds(NamedTuple):
+    """How far the wall clock may be from what is expected."""
+
+    step_ms: int = 30_000
+    """While the machine runs."""
+    gap_ms: int = 7 * 86_400_000
+    """Ahead of the last entry after a cold start."""
+
+
+class Expected(NamedTuple):
+    """What the wall clock should show, if it is right."""
+
+    at_ms: int
+    is_cold: bool = False
+    """The machine was started since, so that it is not known how much time has passed."""
+
+
+def step_of(expected: Expected, wall_ms: int, bounds: Bounds) -> int:
+    """By how much the wall clock is further off than it may be from what is expected; 0: it is not."""
+    ahead_ms = wall_ms - expected.at_ms
+    most_ms = bounds.gap_ms if expected.is_cold else bounds.step_ms
+    return 0 if -bounds.step_ms <= ahead_ms <= most_ms else ahead_ms

@@ -1,0 +1,114 @@
+"""What a leader makes of its wall clock.
+
+While the clock is not believed, nothing that depends on time is decided: no launch, no retry, nothing is forgotten.
+Outcomes are recorded and commands carried out, stamped with the time that is believed. A leader that the others say is
+wrong leaves office, if they can tell; otherwise it waits for the clock to be set right, or for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import structlog
+
+from tocsin.decide.clock import AGREE_MS, Verdict
+from tocsin.errors import ClockNotBelieved, Refused
+from tocsin.model import change as c
+from tocsin.model.command import (
+    Backfill,
+    Command,
+    ConfirmClock,
+    LaunchNow,
+    PutSchedule,
+    PutSchedules,
+    RepairDue,
+    SwitchSchedule,
+)
+from tocsin.replica.absence import ABSENCE_MS
+from tocsin.replica.clock_guard import ClockGuard
+from tocsin.state.store import DOUBT_OPEN_MS, Meta
+
+log = structlog.get_logger()
+
+ASKED_EVERY_S = 1.0
+_BY_TIME = (PutSchedule, PutSchedules, SwitchSchedule, LaunchNow, Backfill)
+"""They name or compute instants. After a cold start with a clock that is not believed nobody knows from when."""
+
+
+class ClockWatch:
+    """Kept by one leader during its term."""
+
+    def __init__(self, clock: ClockGuard, ask: Callable[[], Awaitable[Verdict]], *, is_sole: bool) -> None:
+        self._clock = clock
+        self._ask = ask
+        self._is_sole = is_sole
+        self._asked_s = 0.0
+        self._stopped_ms: int | None = None
+        """When deciding stopped, by the time that is believed; None: it has not."""
+
+    def check(self, command: Command) -> None:
+        """Raise if the command cannot be carried out by the clock as it is."""
+        if isinstance(command, ConfirmClock):
+            self._check_confirmed(command)
+        elif isinstance(command, RepairDue) and not self._clock.is_believed:
+            raise ClockNotBelieved("the wall clock is not believed", hint="'tocsin clock' tells more")
+        elif isinstance(command, _BY_TIME) and self._clock.state == "unknown":
+            raise ClockNotBelieved(
+                "the wall clock is far from the last entry and is not believed: nothing is planned by it",
+                hint="'tocsin clock' tells more; 'tocsin clock confirm' if it is right",
+            )
+
+    def _check_confirmed(self, command: ConfirmClock) -> None:
+        if self._clock.is_believed:
+            raise Refused("the wall clock is believed: there is nothing to confirm")
+        shown_ms = self._clock.system_ms()
+        if abs(shown_ms - command.now_ms) > AGREE_MS:
+            raise Refused(
+                f"the leader's wall clock shows {_moment(shown_ms)}, not {_moment(command.now_ms)}",
+                hint="look at 'tocsin clock' again, and confirm what it shows if that is right",
+            )
+
+    async def is_wrong(self, moved_ms: int) -> bool:
+        """Do the others say that the clock here is wrong? They are asked when it moved or is not believed."""
+        if self._is_sole or (not moved_ms and self._clock.is_believed):
+            return False
+        now_s = self._clock.elapsed_s()
+        if not moved_ms and now_s - self._asked_s < ASKED_EVERY_S:
+            return False
+        self._asked_s = now_s
+        return await self._ask() is Verdict.WRONG
+
+    def may_decide(self) -> bool:
+        """By the clock as it is now."""
+        is_believed = self._clock.is_believed
+        if not is_believed and self._stopped_ms is None:
+            self._stopped_ms = self._clock.wall_ms()
+        return is_believed
+
+    def before_deciding(self, now_ms: int, meta: Meta) -> list[c.Change]:
+        """What the journal has to hear first: the clock is believed, and was put back; or nothing was decided for a
+        while."""
+        found: list[c.Change] = []
+        if now_ms < meta.time_ms - self._clock.bounds.step_ms:
+            found.append(c.ClockSet(now_ms, "", "the clocks of the replicas agree"))
+        stopped_ms = self._stopped_ms
+        is_away = stopped_ms is not None and not 0 <= now_ms - stopped_ms < ABSENCE_MS
+        if is_away or meta.doubtful_until_ms == DOUBT_OPEN_MS:
+            found.append(c.Returned(min(meta.time_ms if stopped_ms is None else stopped_ms, now_ms)))
+        if not found:
+            self._stopped_ms = None
+        return found
+
+    def heard(self) -> None:
+        """The journal has heard of it."""
+        self._stopped_ms = None
+        log.warning("the wall clock is believed again, and launching goes on")
+
+    def confirmed(self) -> None:
+        """It stands in the journal that a person believes the clock."""
+        self._clock.believe()
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,66 @@
+"""The clock was wrong, and is right again."""
+
+from __future__ import annotations
+
+from tocsin.model import change as c
+from tocsin.model.launch import LaunchKind
+from tocsin.state.apply.context import Context
+
+BACK_MS = 10_000
+"""A clock that goes back by less than this is no news: replicas differ by as much."""
+
+
+def clock_set(context: Context, change: c.ClockSet) -> None:
+    """From now on this is the time. What lies behind it in the record has not happened yet: nobody was absent then, and
+    next instants may have been computed from there."""
+    db, meta, entry = context
+    before_ms = max(meta.time_ms, entry.time_ms)
+    meta.time_ms = change.now_ms
+    context.record("clock confirmed", "the clock", change.actor, note=change.note)
+    if change.now_ms >= before_ms - BACK_MS:
+        return
+    meta.ahead_until_ms = max(meta.ahead_until_ms, before_ms)
+    meta.is_due_ahead = 1
+    meta.present_since_ms = min(meta.present_since_ms, change.now_ms)
+    meta.absent_since_ms = min(meta.absent_since_ms, change.now_ms)
+    meta.doubtful_until_ms = min(meta.doubtful_until_ms, change.now_ms)
+    meta.unrecorded_upto_s = min(meta.unrecorded_upto_s, change.now_ms // 1000)
+    (since_ms,) = db.execute(
+        "SELECT min(since_ms) FROM absence WHERE until_ms > ?", (change.now_ms,)
+    ).fetchone()
+    db.execute("DELETE FROM absence WHERE until_ms > ?", (change.now_ms,))
+    if since_ms is not None and since_ms < change.now_ms:
+        db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (since_ms, change.now_ms))
+
+
+def due_repaired(context: Context, change: c.DueRepaired) -> int:
+    """Returns how many. A schedule that was changed since is left alone: its next instant is a new one."""
+    repaired = 0
+    columns = (change.sids, change.versions, change.instants_s, change.delays_ms)
+    for sid, version, instant_s, delay_ms in zip(*columns, strict=True):
+        repaired += _repair(context, sid, version, instant_s, delay_ms, change.actor)
+    if change.is_last:
+        context.meta.is_due_ahead = 0
+    return repaired
+
+
+def _repair(context: Context, sid: int, version: int, instant_s: int, delay_ms: int, actor: str) -> bool:
+    db = context.db
+    found = db.execute(
+        "SELECT id FROM schedule WHERE sid = ? AND version = ? AND enabled", (sid, version)
+    ).fetchone()
+    taken = "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?"
+    if found is None or db.execute(taken, (sid, instant_s, int(LaunchKind.SCHEDULED))).fetchone():
+        return False
+    former = db.execute("DELETE FROM due WHERE sid = ? RETURNING instant_s", (sid,)).fetchone()
+    db.execute("INSERT INTO due VALUES (?, ?, ?)", (instant_s * 1000 + delay_ms, sid, instant_s))
+    unmiss(context, sid, instant_s)
+    note = f"from {'none' if former is None else former[0]} to {instant_s}"
+    context.record("due repaired", found[0], actor, version=version, note=note)
+    return True
+
+
+def unmiss(context: Context, sid: int, from_s: int) -> None:
+    """What is due from this instant on was not missed, whatever was recorded under a clock that was ahead."""
+    context.db.execute("DELETE FROM missed WHERE sid = ? AND from_s >= ?", (sid, from_s))
+    context.db.execute("UPDATE missed SET before_s = ?2 WHERE sid = ?1 AND before_s > ?2", (sid, from_s))

@@ -1,0 +1,143 @@
+"""Whose wall clock is right, and what becomes of the state when it was not."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.desk import START, Desk, at, put
+
+from tocsin.decide.clock import AGREE_MS, Bounds, Expected, Opinion, Verdict, judge, step_of
+from tocsin.model.cluster import ClockState
+from tocsin.model.command import ConfirmClock, DeleteSchedule, RepairDue, SwitchSchedule
+from tocsin.replica.prepare import repairs
+
+DAY_S = 86_400
+AHEAD_S = 40 * DAY_S
+_FAR = AGREE_MS + 1
+_DAYS = AHEAD_S * 1000
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "known", "verdict"),
+    [
+        ("steady", [], 1, Verdict.RIGHT),
+        ("stepped", [], 1, Verdict.OPEN),
+        ("unknown", [], 1, Verdict.OPEN),
+        ("stepped", [(0, "steady")], 2, Verdict.RIGHT),
+        ("stepped", [(-_DAYS, "steady")], 2, Verdict.WRONG),
+        ("steady", [(_DAYS, "stepped")], 2, Verdict.RIGHT),
+        ("stepped", [(0, "stepped")], 2, Verdict.OPEN),
+        ("steady", [(_FAR, "steady")], 2, Verdict.OPEN),
+        ("unknown", [(0, "unknown")], 2, Verdict.RIGHT),
+        ("unknown", [(_FAR, "unknown")], 2, Verdict.OPEN),
+        ("unknown", [(-_DAYS, "fresh")], 2, Verdict.WRONG),
+        ("fresh", [(_DAYS, "steady")], 2, Verdict.WRONG),
+        ("steady", [(_FAR, "steady"), (_FAR, "steady")], 3, Verdict.WRONG),
+        ("steady", [(_FAR, "steady"), (0, "steady")], 3, Verdict.RIGHT),
+        ("steady", [(AGREE_MS, "steady"), (AGREE_MS, "steady")], 3, Verdict.RIGHT),
+        ("steady", [(_FAR, "steady"), (-_FAR, "steady")], 3, Verdict.OPEN),
+        ("steady", [(_DAYS, "stepped"), (_DAYS, "stepped")], 3, Verdict.RIGHT),
+        ("stepped", [(0, "stepped"), (-_DAYS, "steady")], 3, Verdict.WRONG),
+        ("stepped", [(0, "stepped"), (0, "stepped")], 3, Verdict.OPEN),
+        ("unknown", [(0, "unknown"), (0, "unknown")], 3, Verdict.RIGHT),
+        ("unknown", [(0, "unknown")], 3, Verdict.RIGHT),
+        ("unknown", [], 3, Verdict.OPEN),
+        ("stepped", [(-_DAYS, "steady")], 3, Verdict.WRONG),
+    ],
+)
+def who_did_not_step_decides(
+    own: ClockState, others: list[tuple[int, ClockState]], known: int, verdict: Verdict
+) -> None:
+    assert judge(own, [Opinion(*other) for other in others], known) is verdict
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "is_cold", "is_off"),
+    [
+        (0, False, False),
+        (30, False, False),
+        (31, False, True),
+        (-30, False, False),
+        (-31, False, True),
+        (31, True, False),
+        (7 * DAY_S, True, False),
+        (7 * DAY_S + 1, True, True),
+        (-31, True, True),
+    ],
+)
+def a_clock_is_off_beyond_its_bounds(ahead_s: int, is_cold: bool, is_off: bool) -> None:
+    step_ms = step_of(Expected(START * 1000, is_cold), (START + ahead_s) * 1000, Bounds())
+    assert step_ms == (ahead_s * 1000 if is_off else 0)
+
+
+def _put_back(desk: Desk) -> None:
+    """The clock was forty days ahead, decided by it, and is right now."""
+    desk.now_ms = (START + AHEAD_S) * 1000
+    desk.returned(START * 1000)
+    desk.turns()
+    desk.now_ms = (START + 60) * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+
+
+def a_clock_that_goes_back_leaves_no_entry_time_in_the_future() -> None:
+    desk = Desk(START)
+    _put_back(desk)
+    meta = desk.store.meta
+    assert meta.time_ms == desk.now_ms
+    assert meta.present_since_ms <= desk.now_ms
+    assert meta.ahead_until_ms >= (START + AHEAD_S) * 1000
+    assert meta.is_due_ahead
+    assert not desk.db.execute("SELECT 1 FROM absence WHERE until_ms > ?", (desk.now_ms,)).fetchall()
+
+
+def a_repair_computes_the_next_instant_that_is_not_before_now_and_was_not_launched() -> None:
+    desk = Desk(START)
+    put(desk, id="hourly", cron="0 * * * *")
+    put(desk, id="yearly", cron="0 0 1 1 *")
+    before = _due(desk)
+    _put_back(desk)
+    assert _due(desk)["hourly"] > START + AHEAD_S
+    (wrong,) = repairs(desk.db, ["hourly", "yearly"], desk.now_ms)
+    assert wrong.id == "hourly"
+    assert desk.command(RepairDue(["hourly", "yearly"], is_last=True)) == 1
+    assert _due(desk) == before
+    assert repairs(desk.db, ["hourly", "yearly"], desk.now_ms) == []
+    assert not desk.store.meta.is_due_ahead
+
+
+@pytest.mark.parametrize("how", ["edit", "pause", "recreate"])
+def no_schedule_stays_bound_to_a_future_that_did_not_happen(how: str) -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="0 * * * *")
+    _put_back(desk)
+    if how == "edit":
+        put(desk, id="s", cron="30 * * * *")
+        assert _due(desk)["s"] % 3600 == 1800
+    elif how == "pause":
+        desk.command(SwitchSchedule("s", False))
+        desk.command(SwitchSchedule("s", True))
+    else:
+        desk.command(DeleteSchedule("s"))
+        put(desk, id="s", cron="0 * * * *")
+    assert _due(desk)["s"] <= START + 60 + 3600
+
+
+def an_occurrence_that_was_launched_under_its_future_name_is_not_launched_again() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="0 0 * * *", missed="all")
+    _put_back(desk)
+    launched = _instants(desk)
+    assert len(launched) >= 40
+    assert desk.command(RepairDue(["s"], is_last=True)) == 0
+    assert _due(desk)["s"] > START + AHEAD_S, "each of them was launched under its name"
+    put(desk, id="s", cron="0 */12 * * *", missed="all")
+    assert START < _due(desk)["s"] <= START + DAY_S, "what was not launched is due"
+    at(desk, AHEAD_S + 2 * DAY_S)
+    assert len(_instants(desk)) == len(set(_instants(desk))) >= 80
+
+
+def _due(desk: Desk) -> dict[str, int]:
+    return dict(desk.db.execute("SELECT s.id, d.instant_s FROM due d JOIN schedule s ON s.sid = d.sid"))
+
+
+def _instants(desk: Desk) -> list[int]:
+    return [instant_s for (instant_s,) in desk.db.execute("SELECT instant_s FROM launch WHERE kind = 0")]

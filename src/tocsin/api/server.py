@@ -103,7 +103,8 @@ async def run(
                 return 0
             door = _Door(listener, shown, patience or Patience())
             streams = Streams(replica)
-            app = build_app(replica, settings, streams, around, console)
+            # It takes a third of a second, in which the leader loop has its turns.
+            app = await asyncio.to_thread(build_app, replica, settings, streams, around, console)
             return await _serve(replica, app, streams, door, stop, on_ready)
         finally:
             await replica.stop()

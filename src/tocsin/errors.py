@@ -21,6 +21,7 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 │   └── WrongIncarnation       state and journal do not belong together: fatal
 ├── StateError
 │   ├── Diverged               this replica's state differs from the others': fatal
+│   ├── CannotApply            an entry that cannot be applied here: fatal
 │   ├── UnknownChange          an entry of a kind this version does not know: fatal
 │   ├── StateDamaged           the state file cannot be read: it is rebuilt
 │   └── SnapshotDamaged        a snapshot's checksum does not match
@@ -179,6 +180,10 @@ class StateError(TocsinError):
 
 class UnknownChange(StateError):
     """An entry of a kind that this version does not know."""
+
+
+class CannotApply(StateError):
+    """An entry of the journal that cannot be applied to this state."""
 
 
 class Diverged(StateError):

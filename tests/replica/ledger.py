@@ -35,6 +35,7 @@ class Ledger:
         self.records: dict[int, Record] = {}
         self.trimmed = self.last = 0
         self.last_id = b""
+        self.skips: dict[int, bytes] = {}
         self.grown = asyncio.Event()
         self.term = 0
         self.present: dict[str, SeenPresence] = {}
@@ -156,6 +157,14 @@ class Handle:
     async def bounds(self) -> Bounds:
         self.check()
         return Bounds(self.ledger.trimmed + 1, *self.ledger.end)
+
+    async def skips(self) -> dict[int, bytes]:
+        self.check()
+        return dict(self.ledger.skips)
+
+    async def skip(self, entry: Position) -> None:
+        self.check()
+        self.ledger.skips[entry.seq] = entry.id
 
     async def close(self) -> None:
         return

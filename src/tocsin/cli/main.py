@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli import backup, clock, cluster, completion, reckon, repair, serve, simulate, tokens
+from tocsin.cli import backup, clock, cluster, completion, journal, reckon, repair, serve, simulate, tokens
 from tocsin.cli.command import Command, Json, print_json
 from tocsin.cli.define import add, commands
 from tocsin.cli.define.set import set_fields
@@ -143,6 +143,7 @@ _FAMILIES = (
     ("cluster", cluster.app, "The service"),
     ("clock", clock.app, "The service"),
     ("repair", repair.app, "The service"),
+    ("journal", journal.app, "Without a service"),
     ("bulk", bulk.app, "Schedules"),
 )
 for _panel, _group in _COMMANDS.items():

@@ -128,6 +128,14 @@ class Journal(Protocol):
         """The first and last sequence number held."""
         ...
 
+    async def skips(self) -> dict[int, bytes]:
+        """Entries that an operator wants skipped: their numbers and ids."""
+        ...
+
+    async def skip(self, entry: Position) -> None:
+        """Have that entry skipped by every replica that has not applied it."""
+        ...
+
     async def close(self) -> None:
         """Let go. Nothing acknowledged is lost."""
         ...

@@ -33,6 +33,7 @@ _TABLES = {
     "entry": "CREATE TABLE entry (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, raw BLOB NOT NULL)",
     "birth": "CREATE TABLE birth (incarnation TEXT NOT NULL, trimmed INTEGER NOT NULL,"
     " trimmed_id BLOB NOT NULL, after INTEGER NOT NULL, origin TEXT NOT NULL)",
+    "skip": "CREATE TABLE skip (seq INTEGER PRIMARY KEY, id BLOB NOT NULL)",
 }
 _FULL = (sqlite3.SQLITE_FULL,)
 _SIGNS_OF_DAMAGE = (
@@ -92,6 +93,15 @@ class SqliteJournal:
 
     async def bounds(self) -> Bounds:
         return await self._call(self._bounds)
+
+    async def skips(self) -> dict[int, bytes]:
+        return await self._call(lambda: dict(self._db.execute("SELECT seq, id FROM skip").fetchall()))
+
+    async def skip(self, entry: Position) -> None:
+        def put() -> None:
+            self._db.execute("INSERT OR REPLACE INTO skip VALUES (?, ?)", entry)
+
+        await self._call(put)
 
     async def close(self) -> None:
         if hasattr(self, "_db"):

@@ -9,19 +9,28 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import structlog
+
+from tocsin.errors import CannotApply, TocsinError
 from tocsin.journal import codec
+from tocsin.journal.contract import Record
 from tocsin.model import change as c
 from tocsin.model.entry import Entry, Position
 from tocsin.replica.notices import Applied
-from tocsin.state.apply import apply, tentative
+from tocsin.state.apply import apply, skip, tentative
 from tocsin.state.apply.tentative import TentativeEntry
 from tocsin.state.store import Store
 
+log = structlog.get_logger()
 OnApplied = Callable[[int, Store], None]
 DIGESTS_KEPT = 64
+_REMEDY = (
+    "the state has diverged, or another version wrote the entry: if other replicas applied it, let this one fetch "
+    "their state anew; if none can, 'tocsin journal skip' passes over it. See docs/damage.md"
+)
 DIGEST_EVERY = 32
 """Not after every entry: a digest covers all that came before."""
 
@@ -30,7 +39,9 @@ class Landed(NamedTuple):
     """An entry that is in the journal."""
 
     seq: int
-    entry: Entry
+    id: bytes
+    entry: Entry | None
+    """None: an operator wants it skipped. It may be one that cannot even be read."""
     raw: bytes
 
 
@@ -47,11 +58,29 @@ class Applier:
         self._on_checkpoint = on_checkpoint
         self._on_applied = on_applied
         self.applied = Applied(store.meta.seq)
+        self.skips: Mapping[int, bytes] = {}
+        """Entries that an operator wants skipped."""
         self.digests: OrderedDict[int, str] = OrderedDict()
+
+    def landed(self, record: Record) -> Landed:
+        is_skipped = self.skips.get(record.seq) == record.id
+        entry = None if is_skipped else codec.decode(record.raw, record.seq)
+        return Landed(record.seq, record.id, entry, record.raw)
 
     def apply(self, landed: Landed) -> list[object]:
         """One result a change."""
-        results = apply(self._store, landed.seq, landed.entry, landed.raw)
+        if landed.entry is None:
+            log.warning("journal entry skipped", seq=landed.seq)
+            skip(self._store, Position(landed.seq, landed.id), landed.raw)
+            return []
+        try:
+            results = apply(self._store, landed.seq, landed.entry, landed.raw)
+        except Exception as wrong:
+            if isinstance(wrong, TocsinError) or tentative.is_environment(wrong):
+                raise
+            raise CannotApply(
+                f"journal entry {landed.seq} cannot be applied: {type(wrong).__name__}: {wrong}", hint=_REMEDY
+            ) from wrong
         self._note(landed.seq, landed.entry)
         return results
 

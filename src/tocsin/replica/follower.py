@@ -15,7 +15,6 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.errors import JournalError
-from tocsin.journal import codec
 from tocsin.journal.contract import Journal, Record, check_end
 from tocsin.model.entry import Position
 from tocsin.replica.applying import Applier, Landed
@@ -117,7 +116,7 @@ class Follower:
             await self._clock.wait(self._stop, 0.3)
 
     async def _take(self, news: list[_Arrived]) -> None:
-        landed = [Landed(record.seq, codec.decode(record.raw, record.seq), record.raw) for record, _ in news]
+        landed = [self._applier.landed(record) for record, _ in news]
         await self._apply(landed)
         meta = self._store.meta
         self._office.observed(news[-1].at_s, term=meta.term, is_vacant=not meta.leader)
@@ -191,8 +190,7 @@ async def catch_up(
     records = journal.read(*store.meta.position)
     async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator
         async for record in records:
-            landed = Landed(record.seq, codec.decode(record.raw, record.seq), record.raw)
-            await on_state(applier.apply, landed)
+            await on_state(applier.apply, applier.landed(record))
             applier.applied.notice(record.seq)
             if record.seq >= last:
                 return

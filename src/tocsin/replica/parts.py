@@ -88,6 +88,11 @@ class Paths(msgspec.Struct, frozen=True):
         return self.data / "clock.json"
 
     @property
+    def skip(self) -> Path:
+        """The number of an entry that an operator wants skipped from the next start on."""
+        return self.data / "skip"
+
+    @property
     def lock(self) -> Path:
         return self.data / "office.lock"
 

@@ -22,6 +22,7 @@ from tocsin.journal import codec
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
+from tocsin.replica import skip_list
 from tocsin.replica.claims import check_term
 from tocsin.replica.clock_guard import guarded
 from tocsin.replica.follower import catch_up
@@ -121,6 +122,9 @@ class Replica:
         self._store = await self._patiently(recovery.store)
         await origins.tidy()
         parts = Parts(setup, self._store, self._on_state, self.status, self, self.clock)
+        parts.applier.skips = await self._patiently(
+            lambda: skip_list.load(setup.journal, setup.paths.skip, self._store)
+        )
         await self._patiently(lambda: catch_up(setup.journal, parts.applier, self._store, self._on_state))
         meta = self._store.meta
         self.clock.begin(meta.time_ms)
@@ -250,6 +254,9 @@ class Replica:
                     break
                 raise Gap(f"journal entry {seq} is no longer kept")
             loop = asyncio.get_running_loop()
+            if self.parts.applier.skips.get(seq) == record.id:
+                found.append((seq, Entry(record.id, b"", 0, 0, [])))
+                continue
             found.append((seq, await loop.run_in_executor(self._readers, codec.decode, record.raw, seq)))
         return found
 

@@ -310,6 +310,13 @@ class Handle:
 
         return await self._ask(look)
 
+    async def skips(self) -> dict[int, bytes]:
+        """No operator skips entries in the simulation."""
+        return {}
+
+    async def skip(self, entry: Position) -> None:
+        raise NotImplementedError("no operator skips entries in the simulation")
+
     async def close(self) -> None:
         return
 

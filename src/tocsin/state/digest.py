@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 _ORDERED = {
+    "skipped": "seq",
     "office": "term",
     "absence": "until_ms",
     "schedule": "sid",

@@ -17,6 +17,8 @@ STARTED_AT = "CASE WHEN {0}state <> 12 THEN coalesce({0}called_ms, {0}started_ms
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
+CREATE TABLE skipped (seq INTEGER PRIMARY KEY, id BLOB NOT NULL);  -- entries that an operator had skipped
+
 CREATE TABLE office (term INTEGER PRIMARY KEY, replica TEXT NOT NULL, since_ms INTEGER NOT NULL);
 
 CREATE TABLE absence (since_ms INTEGER NOT NULL, until_ms INTEGER PRIMARY KEY);

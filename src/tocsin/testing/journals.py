@@ -121,6 +121,13 @@ class JournalConformance(ABC):
                 answers = await asyncio.gather(*offers, return_exceptions=True)
                 assert sorted(type(answer).__name__ for answer in answers) == ["Conflict", "NoneType"]
 
+    async def an_entry_to_be_skipped_is_known_to_every_handle(self, journal: Journal, folder: Path) -> None:
+        first = await _append(journal, 0)
+        assert await journal.skips() == {}
+        await journal.skip(Position(first.seq, first.id))
+        async with self._another(folder) as other:
+            assert await other.skips() == {first.seq: first.id}
+
     async def what_was_acknowledged_is_there_for_the_next_handle(
         self, journal: Journal, folder: Path
     ) -> None:

@@ -2,6 +2,7 @@
 
 ``<prefix>/birth``                  JSON, written with the head in one transaction when the journal is created
 ``<prefix>/head``                   the last sequence number, in decimal, and behind a space the id of that entry
+``<prefix>/skip/<20 digits>``       the id of an entry that an operator wants skipped
 ``<prefix>/entry/<20 digits>``      one byte for the id's length, the id, the entry
 ``<prefix>/term``                   the newest term, in decimal: presence that lists another one is not stored
 
@@ -61,6 +62,7 @@ class EtcdJournal:
         self._entries = base + b"/entry/"
         self._behind_head = self._head_key + b"\0"
         self._end = base + b"/entry0"  # "0" follows "/"
+        self._skips = base + b"/skip/"
         self._space = Space(client)
         self._birth = Birth("")
 
@@ -132,6 +134,13 @@ class EtcdJournal:
             return Bounds(self._seq(found.kvs[0].key), *_head(await self._client.range(self._head_key)))
         end = _head(found)
         return Bounds(end.seq + 1, *end)
+
+    async def skips(self) -> dict[int, bytes]:
+        found = await self._client.range(self._skips, self._skips[:-1] + b"0")
+        return {int(kv.key[len(self._skips) :]): kv.value for kv in found.kvs}
+
+    async def skip(self, entry: Position) -> None:
+        await self._client.put(self._skips + b"%020d" % entry.seq, entry.id)
 
     async def close(self) -> None:
         await self._client.close()

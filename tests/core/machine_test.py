@@ -12,6 +12,7 @@ from tests.core.naive import Naive
 
 from tocsin.journal import codec
 from tocsin.model.command import DeleteSchedule, PutSchedule, SwitchSchedule
+from tocsin.replica.outcomes import HELD_MS
 from tocsin.state.apply import apply
 from tocsin.state.digest import full_digest
 from tocsin.state.store import Store
@@ -98,6 +99,8 @@ class AgainstTheNaiveModel(RuleBasedStateMachine):
         else:
             outcome = "failed" if order.attempt > retries else "retrying"
         line.outcomes[order.scheduled_at_s] = outcome
+        if outcome == "in_doubt":
+            line.held[order.scheduled_at_s] = self.naive.now + HELD_MS // 1000
         self._decide()
 
     @invariant()

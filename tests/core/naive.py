@@ -24,6 +24,11 @@ class Timeline:
     """Every instant up to this one is settled, one way or another."""
     outcomes: dict[int, str] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
+    held: dict[int, int] = field(default_factory=dict)
+    """Instants in doubt: until when each keeps its place."""
+
+    def holding(self, now: int) -> list[int]:
+        return [i for i, until in self.held.items() if until > now and self.outcomes[i] == "in_doubt"]
 
 
 class Naive:
@@ -109,6 +114,7 @@ class Naive:
         if schedule.deadline and self.now - instant > parse_duration(schedule.deadline, field=""):
             return "skipped"
         open_instants = [i for i, state in line.outcomes.items() if state in OPEN]
+        open_instants += line.holding(self.now)
         if not open_instants or schedule.overlap == "allow":
             line.attempts[instant] = 1
             return "started"
@@ -131,7 +137,7 @@ class Naive:
             if deadline and self.now - instant > parse_duration(deadline, field=""):
                 line.outcomes[instant] = "skipped"
                 self._start_queued(line)
-            else:
+            elif not line.holding(self.now) or (line.schedule and line.schedule.overlap == "allow"):
                 line.outcomes[instant] = "started"
                 line.attempts[instant] = 1
 

@@ -237,7 +237,7 @@ def a_resolved_doubt_still_tells_what_the_doubt_was(desk: Desk) -> None:
 
 
 def calling_again_is_refused_where_another_launch_is_open_and_may_not_be(desk: Desk) -> None:
-    put(desk, overlap="forbid")
+    put(desk, overlap="forbid", timeout="30s")
     at(desk, 60)
     desk.end(only_flight(desk), DOUBT)
     at(desk, 120)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from tests.replica.limited_desk import START, LimitedDesk
 
@@ -15,6 +16,7 @@ from tocsin.model.launch import LaunchState
 from tocsin.model.limit import Limit
 from tocsin.model.schedule import convert
 from tocsin.replica import lines, lineup
+from tocsin.replica.lanes import ROOM_FOR_ALL
 from tocsin.targets.contract import Outcome, Verdict
 
 PAYROLL = {"team": "payroll"}
@@ -330,3 +332,24 @@ def _counted(desk: LimitedDesk) -> list[int]:
 
     desk.outlook._due_lines._source = source._replace(page=page)
     return seen
+
+
+def what_is_in_doubt_keeps_its_place_for_a_while(make: Make) -> None:
+    desk = make(Limit(target="null", concurrency=1))
+    spec = msgspec.msgpack.encode({"target": {"kind": "null"}})
+    desk.limits.started([(1, spec)])
+    desk.limits.hold([(1, desk.now_ms + 5_000)])
+    assert not desk.limits.room(ROOM_FOR_ALL).takes(spec)
+    desk.now_ms += 5_000
+    assert desk.limits.room(ROOM_FOR_ALL).takes(spec)
+
+
+def what_was_resolved_and_called_again_is_not_released_with_its_former_doubt(make: Make) -> None:
+    desk = make(Limit(target="null", concurrency=1))
+    spec = msgspec.msgpack.encode({"target": {"kind": "null"}})
+    desk.limits.started([(1, spec)])
+    desk.limits.hold([(1, desk.now_ms + 5_000)])
+    desk.limits.ended([1])
+    desk.limits.started([(1, spec)])
+    desk.now_ms += 5_000
+    assert not desk.limits.room(ROOM_FOR_ALL).takes(spec)

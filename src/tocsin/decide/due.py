@@ -41,7 +41,7 @@ class DueRow(NamedTuple):
 
 
 class OpenRow(NamedTuple):
-    """An open launch, as far as the overlap policy needs it."""
+    """A launch that is open, or in doubt and keeps its place, as far as the overlap policy needs it."""
 
     lid: int
     instant_s: int
@@ -282,17 +282,18 @@ def _decide_overlap(
     holder = launch_name(row.id, oldest.instant_s, oldest.kind == LaunchKind.MANUAL)
     name = launch_name(row.id, slot.instant_s)
     waiting = [found for found in open_launches if found.state == LaunchState.QUEUED]
+    was_open = "was in doubt and kept its place" if oldest.state == LaunchState.IN_DOUBT else "was still open"
     match settled.rule.overlap:
         case Overlap.FORBID:
-            decision.record(
-                decision.skipped, row, slot.instant_s, following, f"overlap: {holder} was still open"
-            )
+            decision.record(decision.skipped, row, slot.instant_s, following, f"overlap: {holder} {was_open}")
         case Overlap.QUEUE if waiting:
-            reason = f"overlap: {holder} was still open and another launch was waiting for it already"
+            reason = f"overlap: {holder} {was_open} and another launch was waiting for it already"
             decision.record(decision.skipped, row, slot.instant_s, following, reason)
         case Overlap.REPLACE:
             for found in open_launches:
-                decision.cancel(found.lid, f"replaced by {name}")
+                # What nobody knows of cannot be stopped: it is waited for.
+                if found.state != LaunchState.IN_DOUBT:
+                    decision.cancel(found.lid, f"replaced by {name}")
             decision.record(
                 decision.queued, row, slot.instant_s, following, f"waits until {holder} has stopped"
             )

@@ -9,6 +9,7 @@ from tocsin.decide.timeline import plan
 from tocsin.errors import InvalidSchedule
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
+from tocsin.model.rule import Overlap
 
 
 class QueuedRow(NamedTuple):
@@ -22,6 +23,8 @@ class QueuedRow(NamedTuple):
     resolved: str
     zone: str
     rule: bytes | None
+    is_held: int = 0
+    """A launch of the schedule is in doubt and keeps its place."""
 
 
 class RetryRow(NamedTuple):
@@ -44,8 +47,8 @@ def decide_waiting(
             continue  # it waits until its zone can be read again
         deadline_ms = settled.rule.deadline_ms
         late_ms = now_ms - settled.slot(row.id, row.instant_s).planned_ms
-        # Whoever asks for an occurrence after the fact knows that it is late.
-        if deadline_ms and late_ms > deadline_ms and row.asked_ms is None:
+        # Whoever asks for an occurrence after the fact knows that it is late; and what was called before has started.
+        if deadline_ms and late_ms > deadline_ms and row.asked_ms is None and not row.attempt:
             ended.lids.append(row.lid)
             ended.attempts.append(row.attempt)
             ended.states.append(LaunchState.SKIPPED)
@@ -54,7 +57,7 @@ def decide_waiting(
             )
             ended.ended_ms.append(now_ms)
             ended.exit_codes.append(None)
-        else:
+        elif not row.is_held or settled.rule.overlap is Overlap.ALLOW:
             started.lids.append(row.lid)
             started.attempts.append(row.attempt + 1)
     for retry in retries:

@@ -8,7 +8,7 @@ callers' commands come last and are judged when they are applied.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -226,7 +226,7 @@ class Leader:
             self._iterations.step("commit")
             self._launcher.written(reports)
             self._launcher.in_office(self.term)
-            self._limits.ended(reports.over())
+            self._free_places(reports, outcomes)
             await self._call_again(again)
             try:
                 await self._act(plan, changes, results, now_ms)
@@ -307,12 +307,22 @@ class Leader:
                     self._cancel(row.lid, row.cancel)
         if concluder.counts:
             log.info("concluded what was left open", **concluder.counts)
+        await self._hold_places()
         if not around.is_sole:
             since_ms = self._clock.wall_ms() - DOUBTED_FOR_MS
             lids = await self._on_state(queries.doubted_since, db, since_ms, DOUBTED_MAX)
             async for rows in self._open_portions(lids):
                 for row in rows:
                     self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
+
+    async def _hold_places(self) -> None:
+        """What a former leader put in doubt keeps its places in limits."""
+        if not self._limits:
+            return
+        held = dict(await self._on_state(queries.held, self._store.db, self._clock.wall_ms()))
+        async for rows in self._open_portions(list(held)):
+            self._limits.count_open((row.lid, row.spec) for row in rows)
+        self._limits.hold(held.items())
 
     async def _open_portions(self, lids: Sequence[int]) -> AsyncIterator[list[queries.OrderRow]]:
         """These launches, each with its schedule. To read many takes its time: each portion counts as a turn."""
@@ -382,6 +392,7 @@ class Leader:
                 self._cancel(result, change.reason)
             elif isinstance(change, c.LaunchRequested | c.LaunchResolved) and isinstance(result, int):
                 self._elsewhere.forget(result)
+                self._limits.ended([result])
                 requested.append(result)
         if lids or requested:
             await self._hand_over(lids + requested)
@@ -402,6 +413,12 @@ class Leader:
             else:
                 for flight in flights:
                     self._elsewhere.add_again(Again(flight, doubtful=False))
+
+    def _free_places(self, reports: Reports, outcomes: Sequence[c.Change]) -> None:
+        """What has ended frees its places in limits; what is in doubt keeps them for a while."""
+        held = dict(_held(outcomes))
+        self._limits.ended(lid for lid in reports.over() if lid not in held)
+        self._limits.hold(held.items())
 
     async def _call_again(self, again: Sequence[Again]) -> None:
         if large := {flight.lid: flight for flight, _ in again if flight.is_without_payload}:
@@ -529,6 +546,14 @@ def _that_started(rows: list[DueRow], lids: Sequence[int | None]) -> tuple[list[
         return rows, lids
     started = [(row, lid) for row, lid in zip(rows, lids, strict=True) if lid is not None]
     return [row for row, _ in started], [lid for _, lid in started]
+
+
+def _held(outcomes: Sequence[c.Change]) -> Iterator[tuple[int, int]]:
+    """Launches that were put in doubt, and until when they keep their places."""
+    for change in outcomes:
+        if isinstance(change, c.LaunchesEnded) and change.held_ms is not None:
+            pairs = zip(change.lids, change.held_ms, strict=True)
+            yield from ((lid, held_ms) for lid, held_ms in pairs if held_ms is not None)
 
 
 def _attempts(again: Sequence[Again]) -> list[c.Change]:

@@ -92,7 +92,7 @@ def _overlapping(db: sqlite3.Connection, rows: Sequence[DueRow]) -> frozenset[in
     asking = [row.sid for row in rows if row.rule and decode_rule(row.rule).overlap is not Overlap.ALLOW]
     if not asking:
         return frozenset()
-    found = queries.open_launches(db, asking)
+    found = queries.open_launches(db, asking, max(row.at_ms for row in rows))
     return frozenset(
         sid for sid, asked_ms, *_, state in found if asked_ms is None or state != LaunchState.QUEUED
     )

@@ -7,6 +7,7 @@ are full.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -128,6 +129,9 @@ class Limits:
         self._matcher = Matcher(self.limits)
         self.has_limits, self.line_of = self._matcher.has_limits, self._matcher.line_of
         self._open: dict[int, Keys] = {}
+        self._held: list[tuple[int, int]] = []
+        """A heap: until when, and the number of a launch in doubt."""
+        self._held_until: dict[int, int] = {}
         self.under_way: Counter[Key] = Counter()
         self.full_s: dict[Key, float] = {}
         """When each bucket will be full again."""
@@ -142,6 +146,8 @@ class Limits:
 
     def begin_term(self) -> None:
         self._open.clear()
+        self._held.clear()
+        self._held_until.clear()
         self.under_way.clear()
         self.waits = Waits()
 
@@ -173,10 +179,25 @@ class Limits:
             self._note_starts(int(now_s), counted)
             self._forget_full(now_s)
 
+    def hold(self, held: Iterable[tuple[int, int]]) -> None:
+        """Launches (number, until when by the wall clock) that are in doubt: they keep their places for that long."""
+        for lid, until_ms in held if self.limits else ():
+            if lid in self._open:
+                heapq.heappush(self._held, (until_ms, lid))
+                self._held_until[lid] = until_ms
+
+    def _release(self) -> None:
+        now_ms = self._clock.wall_ms()
+        while self._held and self._held[0][0] <= now_ms:
+            until_ms, lid = heapq.heappop(self._held)
+            if self._held_until.get(lid) == until_ms:  # not what was resolved, and called again, meanwhile
+                self.ended([lid])
+
     def ended(self, lids: Iterable[int]) -> None:
         if not self._open:
             return
         for lid in lids:
+            self._held_until.pop(lid, None)
             for key in self._open.pop(lid, ()):
                 self.under_way[key] -= 1
                 if self.under_way[key] <= 0:
@@ -201,6 +222,8 @@ class Limits:
 
     def room(self, lanes: Room) -> Room:
         """How much more may be started, as of now."""
+        if self._held:
+            self._release()
         return LimitedRoom(lanes, self, self._clock.elapsed_s()) if self.limits else lanes
 
     def waits_for(self, spec: bytes) -> str:

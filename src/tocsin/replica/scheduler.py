@@ -57,7 +57,8 @@ def agenda(
     for lid, attempt in queries.queued_orphans(db, min(limit, ENDED_AT_ONCE)):
         _expire(expired, lid, attempt, now_ms)
     presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms, store.meta.doubtful_until_ms)
-    decision = decide_due(rows, now_ms, presence, _open_where_it_matters(db, rows, attempts, expired))
+    open_beside = _open_where_it_matters(db, rows, now_ms, attempts, expired)
+    decision = decide_due(rows, now_ms, presence, open_beside)
     ahead_s = store.meta.ahead_until_ms // 1000
     if ahead_s and min((row.instant_s for row in rows), default=ahead_s) <= ahead_s:
         _leave_out_taken(db, decision, ahead_s)
@@ -71,7 +72,7 @@ def _of_queued(
 ) -> tuple[c.AttemptsStarted, c.LaunchesEnded]:
     """Launches that waited for an earlier one: which start, and which are too late. Who finds a limit reached goes on
     waiting."""
-    queued = [QueuedRow(*row) for row in queries.queued_ready(db, min(limit, ENDED_AT_ONCE))]  # type: ignore[arg-type]  # why: SQL is untyped
+    queued = [QueuedRow(*row) for row in queries.queued_ready(db, min(limit, ENDED_AT_ONCE), now_ms)]  # type: ignore[arg-type]  # why: SQL is untyped
     attempts, expired = decide_waiting(queued, [], now_ms)
     if not isinstance(room, LimitedRoom) or not queued:
         return attempts, expired
@@ -118,7 +119,11 @@ def _without(attempts: c.AttemptsStarted, replaced: set[int]) -> c.AttemptsStart
 
 
 def _open_where_it_matters(
-    db: sqlite3.Connection, rows: list[DueRow], attempts: c.AttemptsStarted, expired: c.LaunchesEnded
+    db: sqlite3.Connection,
+    rows: list[DueRow],
+    now_ms: int,
+    attempts: c.AttemptsStarted,
+    expired: c.LaunchesEnded,
 ) -> dict[int, list[OpenRow]]:
     """Open launches of the due schedules that have an overlap policy (most have none), as they will be when what
     waits has been decided: what starts now waits no longer."""
@@ -126,7 +131,7 @@ def _open_where_it_matters(
     asking = [row.sid for row in rows if row.rule and decode_rule(row.rule).overlap is not Overlap.ALLOW]
     found: dict[int, list[OpenRow]] = {}
     if asking:
-        for sid, asked_ms, *rest in queries.open_launches(db, asking):
+        for sid, asked_ms, *rest in queries.open_launches(db, asking, now_ms):
             row = OpenRow(*rest)
             if row.lid in starting:
                 row = row._replace(state=LaunchState.STARTED)

@@ -62,12 +62,12 @@ def _launches(db: sqlite3.Connection, ids: dict[int, str]) -> list[LaunchRow]:
     for row in db.execute(
         "SELECT lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, "
         f"{STARTED_AT.format('')}, "
-        "ended_ms, cancel, reason FROM launch ORDER BY lid"
+        "ended_ms, cancel, reason, held_ms FROM launch ORDER BY lid"
     ):
         lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, started_ms, *rest = (
             row
         )
-        ended_ms, cancel, reason = rest
+        ended_ms, cancel, reason, held_ms = rest
         is_manual = kind == LaunchKind.MANUAL
         found.append(
             LaunchRow(
@@ -86,6 +86,7 @@ def _launches(db: sqlite3.Connection, ids: dict[int, str]) -> list[LaunchRow]:
                 ended_ms=ended_ms,
                 cancel=cancel,
                 failed_attempts=tuple(failed[lid]),
+                held_ms=held_ms,
             )
         )
     return found

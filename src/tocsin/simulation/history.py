@@ -161,6 +161,8 @@ class LaunchRow(msgspec.Struct, frozen=True):
     cancel: str | None
     failed_attempts: tuple[tuple[int, int, str], ...] = ()
     """Former attempts: which, when it ended, and why."""
+    held_ms: int | None = None
+    """In doubt: until when it keeps its place."""
 
 
 class MissedRow(msgspec.Struct, frozen=True):

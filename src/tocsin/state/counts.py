@@ -33,6 +33,8 @@ class Counts(NamedTuple):
     missed: int
     """Stretches of occurrences that nobody was in office for."""
     stalled: int
+    released: int
+    """In doubt for so long that they gave up their place in ``overlap`` and limits; of the last 24 hours."""
     next_ms: int | None
 
     @property
@@ -63,6 +65,9 @@ def counts(db: sqlite3.Connection, now_ms: int) -> Counts:
         "SELECT count(*) FROM missed WHERE at_ms >= ? AND reason LIKE 'missed:%'", (now_ms - DAY_MS,)
     ).fetchone()
     (next_ms,) = db.execute("SELECT min(at_ms) FROM due").fetchone()
+    (released,) = db.execute(
+        "SELECT count(*) FROM launch WHERE held_ms <= ? AND held_ms > ?", (now_ms, now_ms - DAY_MS)
+    ).fetchone()
     return Counts(
         schedules=held["schedules"],
         enabled=held["enabled"],
@@ -71,6 +76,7 @@ def counts(db: sqlite3.Connection, now_ms: int) -> Counts:
         failed=trouble.get(int(LaunchState.FAILED), 0),
         missed=missed,
         stalled=_overdue_attempts(db, now_ms) + _open_for_too_long(db, now_ms),
+        released=released,
         next_ms=next_ms,
     )
 

@@ -86,29 +86,38 @@ def next_wake_ms(db: sqlite3.Connection, seen_ms: int = 0, seen_retry_ms: int = 
 
 
 def open_launches(
-    db: sqlite3.Connection, sids: Iterable[int]
+    db: sqlite3.Connection, sids: Iterable[int], now_ms: int
 ) -> list[tuple[int, int | None, int, int, int, int]]:
-    """Open launches of these schedules: (sid, asked, lid, instant, kind, state)."""
+    """Launches of these schedules that are open, or in doubt and keep their place: (sid, asked, lid, instant, kind,
+    state)."""
     return db.execute(
         "SELECT sid, asked_ms, lid, instant_s, kind, state FROM launch INDEXED BY launch_open "
-        f"WHERE sid IN (SELECT value FROM json_each(?)) AND {_OPEN}",
-        (json.dumps(list(sids)),),
+        f"WHERE sid IN (SELECT value FROM json_each(:sids)) AND {_OPEN} UNION ALL "
+        "SELECT sid, asked_ms, lid, instant_s, kind, state FROM launch INDEXED BY launch_held "
+        "WHERE sid IN (SELECT value FROM json_each(:sids)) AND held_ms > :now",
+        {"sids": json.dumps(list(sids)), "now": now_ms},
     ).fetchall()
 
 
-def queued_ready(db: sqlite3.Connection, limit: int) -> list[tuple[object, ...]]:
-    """The oldest queued launch of each schedule that has nothing else open (``decide.waiting.QueuedRow``). What was
-    asked for after the fact comes last."""
+def held(db: sqlite3.Connection, now_ms: int) -> list[tuple[int, int]]:
+    """Launches in doubt that keep their place, and until when."""
+    return db.execute("SELECT lid, held_ms FROM launch WHERE held_ms > ? ORDER BY lid", (now_ms,)).fetchall()
+
+
+def queued_ready(db: sqlite3.Connection, limit: int, now_ms: int) -> list[tuple[object, ...]]:
+    """The oldest queued launch of each schedule that has nothing else open (``decide.waiting.QueuedRow``), and whether
+    one that is in doubt keeps its place. What was asked for after the fact comes last."""
     # One row a schedule first, and only then a look at what else it has open: a thousand may wait behind each other.
     # SQLite takes the other columns of a group from the row of its minimum.
     found = db.execute(
-        "SELECT length(s.spec), q.lid, q.instant_s, q.attempt, q.asked_ms, s.id, s.resolved, s.zone, s.rule FROM ("
+        "SELECT length(s.spec), q.lid, q.instant_s, q.attempt, q.asked_ms, s.id, s.resolved, s.zone, s.rule, "
+        "EXISTS (SELECT 1 FROM launch h INDEXED BY launch_held WHERE h.sid = q.sid AND h.held_ms > ?) AS is_held FROM ("
         f"SELECT sid, lid, instant_s, attempt, asked_ms, min(instant_s + (asked_ms IS NOT NULL) * {1 << 40}) "
         f"FROM launch INDEXED BY launch_queued WHERE state = {LaunchState.QUEUED:d} GROUP BY sid) q "
         "JOIN schedule s ON s.sid = q.sid WHERE NOT EXISTS (SELECT 1 FROM launch o INDEXED BY launch_open "
         f"WHERE o.sid = q.sid AND o.{_OPEN} AND o.state < {LaunchState.QUEUED:d}) "
-        "AND (q.asked_ms IS NULL OR s.enabled) LIMIT ?",
-        (limit,),
+        "AND (q.asked_ms IS NULL OR s.enabled) ORDER BY is_held LIMIT ?",
+        (now_ms, limit),
     )
     rows: list[tuple[object, ...]] = []
     size = 0

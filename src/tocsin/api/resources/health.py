@@ -109,6 +109,7 @@ def issues_by_kind(service: Service, found: Health, within: Sequence[str] = ()) 
         "ahead": _due_is_ahead(service, found),
         "disk": _disk_is_nearly_full(service, found),
         "in_doubt": _in_doubt(found),
+        "released": _released(found),
         "stalled": _stalled(found),
         "failed": _failed(found),
         "missed": _missed(found),
@@ -302,6 +303,17 @@ def _in_doubt(found: Health) -> str:
     return (
         f"{_launches(number)} of the last 24 hours {'is' if number == 1 else 'are'} in doubt: "
         "'tocsin launches --state in_doubt' names them."
+    )
+
+
+def _released(found: Health) -> str:
+    number = found.counts.released
+    if not number:
+        return ""
+    return (
+        f"{_launches(number)} in doubt {'has' if number == 1 else 'have'} given up {'its' if number == 1 else 'their'} "
+        "place in overlap and limits, so what went before may still run beside what comes next: 'tocsin resolve' "
+        "ends the doubt."
     )
 
 

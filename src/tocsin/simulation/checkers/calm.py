@@ -132,6 +132,8 @@ def _queued(history: History, row: LaunchRow, beside: list[LaunchRow], newest: V
     if any(other.state in OPEN and other.state != "queued" for other in others):
         return ""
     limit_ms = history.ended_ms - CONCLUDED_MS - history.clock_error_ms
+    if any((other.held_ms or 0) > limit_ms for other in others):
+        return ""
     if max([history.calm_ms, row.planned_ms, *(other.ended_ms or 0 for other in others)]) < limit_ms:
         return "nothing else of its schedule is open"
     return ""

@@ -19,6 +19,7 @@ from tocsin.state.apply import calls
 from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
 
 _OPEN = f"state < {CLOSED_FROM}"
+_WAITS = "waits for the launch before it"
 _IN_THE_WAY = f"NOT (state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL)"
 """What was asked for after the fact waits for everything, and nothing waits for it."""
 
@@ -154,12 +155,13 @@ def requested(context: Context, change: c.LaunchRequested) -> object:
         return AlreadyExists(
             f"{name!r} was launched by hand in this very second", hint="try again in a second"
         )
-    state = _state_beside_open(context, sid, decode_rule(rule).overlap, change.instant_s)
+    by = f"the run-now of {change.instant_s}"
+    state = _state_beside_open(context, sid, decode_rule(rule).overlap, by)
     if isinstance(state, Refused):
         return state
     (lid,) = context.take_lids(1)
     is_started = state is LaunchState.STARTED
-    reason = None if is_started else "waits for the launch before it"
+    reason = None if is_started else _WAITS
     db.execute(
         "INSERT INTO launch (lid, sid, version, instant_s, kind, state, attempt, term, started_ms, reason) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -181,30 +183,38 @@ def requested(context: Context, change: c.LaunchRequested) -> object:
     return lid
 
 
-def _state_beside_open(context: Context, sid: int, overlap: Overlap, instant_s: int) -> LaunchState | Refused:
-    """What a run-now becomes, given what is open beside it."""
+def _beside(context: Context, sid: int, but: int) -> list[tuple[int, int]]:
+    """Other launches of the schedule, and their states: what is open, and what is in doubt and keeps its place."""
+    return context.db.execute(
+        f"SELECT lid, state FROM launch WHERE sid = :sid AND {_OPEN} AND {_IN_THE_WAY} AND lid <> :but UNION ALL "
+        "SELECT lid, state FROM launch INDEXED BY launch_held WHERE sid = :sid AND held_ms > :now AND lid <> :but",
+        {"sid": sid, "but": but, "now": context.entry.time_ms},
+    ).fetchall()
+
+
+def _state_beside_open(
+    context: Context, sid: int, overlap: Overlap, by: str, but: int = 0
+) -> LaunchState | Refused:
+    """What a launch that a person wants becomes, given what is open beside it."""
     if overlap is Overlap.ALLOW:
         return LaunchState.STARTED
-    open_launches = context.db.execute(
-        f"SELECT lid, state FROM launch WHERE sid = ? AND {_OPEN} AND {_IN_THE_WAY}", (sid,)
-    ).fetchall()
+    open_launches = _beside(context, sid, but)
     if not open_launches:
         return LaunchState.STARTED
     if overlap is Overlap.FORBID:
+        in_doubt = all(state == LaunchState.IN_DOUBT for _, state in open_launches)
         return Refused(
-            "an earlier launch of this schedule is still open and its overlap policy is 'forbid'",
-            hint="wait for it, or cancel it",
+            f"another launch of this schedule is {'in doubt' if in_doubt else 'open'} and its overlap policy is "
+            "'forbid'",
+            hint="resolve it" if in_doubt else "wait for it, or cancel it",
         )
     waiting = [lid for lid, state in open_launches if state == LaunchState.QUEUED]
     if overlap is Overlap.QUEUE and waiting:
         return Refused("a launch of this schedule is waiting already, and one may wait", hint="wait for it")
     if overlap is Overlap.REPLACE:
         for lid, _ in open_launches:
-            _cancel(context, lid, f"replaced by the run-now of {instant_s}")
-        still = context.db.execute(
-            f"SELECT 1 FROM launch WHERE sid = ? AND {_OPEN} AND {_IN_THE_WAY}", (sid,)
-        ).fetchone()
-        return LaunchState.QUEUED if still else LaunchState.STARTED
+            _cancel(context, lid, f"replaced by {by}")
+        return LaunchState.QUEUED if _beside(context, sid, but) else LaunchState.STARTED
     return LaunchState.QUEUED
 
 
@@ -225,7 +235,8 @@ def cancel_requested(context: Context, change: c.CancelRequested) -> object:
 
 
 def resolved(context: Context, change: c.LaunchResolved) -> object:
-    """A person ends the doubt. Returns the launch's number: the leader calls it again if that is what is wanted."""
+    """A person ends the doubt, or a replica tells how the call ended. Returns the launch's number: the leader calls it
+    again if that is what is wanted, and if its overlap policy lets it start."""
     found = _named(context, change)
     if isinstance(found, Refused):
         return found
@@ -240,20 +251,20 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
     ended_ms, exit_code, reason = db.execute(
         "SELECT ended_ms, exit_code, reason FROM launch WHERE lid = ?", (lid,)
     ).fetchone()
-    if change.state is None and _stands_in_the_way(context, lid):
-        return Refused(
-            "another launch of this schedule is open and its overlap policy is 'forbid'",
-            hint="wait for it, or cancel it",
-        )
+    again = _state_again(context, lid, change.instant_s) if change.state is None else LaunchState.STARTED
+    if isinstance(again, Refused):
+        return again
     _keep_attempt(context, lid, attempt, ended_ms, exit_code, f"{RESOLVED}{reason or 'no answer'}")
     if change.state is None:
+        is_started = again is LaunchState.STARTED
+        # What may have had its turn in a lost record was called for the first time then, if at all.
         db.execute(
-            f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, term = ?, attempt_ms = ?, "
-            "accepted_ms = NULL, ended_ms = NULL, cancel = NULL, doubt = NULL, held_ms = NULL, reason = NULL "
-            "WHERE lid = ?",
-            (entry.term, entry.time_ms, lid),
+            "UPDATE launch SET state = ?1, attempt = max(attempt + ?2, 1 + ?2), term = ?3, attempt_ms = ?4, "
+            "started_ms = coalesce(started_ms, ?4), accepted_ms = NULL, ended_ms = NULL, cancel = NULL, doubt = NULL, "
+            "held_ms = NULL, reason = ?5 WHERE lid = ?6",
+            (again, is_started, entry.term, entry.time_ms, None if is_started else _WAITS, lid),
         )
-        minutes.count(db, entry.time_ms, retries=1)
+        minutes.count(db, entry.time_ms, retries=int(is_started))
     else:
         told = f"resolved: {change.note}" if change.note else "resolved by hand"
         db.execute(
@@ -267,15 +278,15 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
     return lid
 
 
-def _stands_in_the_way(context: Context, lid: int) -> bool:
-    """Is there an open launch beside this one that its schedule forbids?"""
+def _state_again(context: Context, lid: int, instant_s: int) -> LaunchState | Refused:
+    """What a launch that is to be called again becomes, beside whatever else of its schedule is open."""
     found = context.db.execute(
         "SELECT l.sid, s.rule FROM launch l JOIN schedule s ON s.sid = l.sid WHERE l.lid = ?", (lid,)
     ).fetchone()
-    if found is None or decode_rule(found[1]).overlap is not Overlap.FORBID:
-        return False
-    beside = f"SELECT 1 FROM launch WHERE sid = ? AND {_OPEN} AND {_IN_THE_WAY}"
-    return context.db.execute(beside, (found[0],)).fetchone() is not None
+    if found is None:
+        return LaunchState.STARTED
+    by = f"the launch of {instant_s}, which is called again"
+    return _state_beside_open(context, found[0], decode_rule(found[1]).overlap, by, but=lid)
 
 
 def _named(context: Context, change: c.CancelRequested | c.LaunchResolved) -> tuple[int, int, int] | Refused:

@@ -100,6 +100,8 @@ def _of_asked_launch(entry: Opened, draft: Draft, act: Act, launch: Launch) -> E
         kind = "launch.cancelled" if ended_now else "launch.cancelling"
         return _named(entry, draft, launch, kind=kind, actor=act.actor)
     if act.act == "resolved":
+        if draft.kind == "launch.started" and launch.state == LaunchState.QUEUED:
+            return _named(entry, draft, launch, kind="launch.queued", actor=act.actor)
         state = draft.state or _state(draft.kind)
         return _named(entry, draft, launch, actor=act.actor, state=state)
     return _named(entry, draft, launch, reason="backfill", actor=act.actor)

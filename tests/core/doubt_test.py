@@ -1,0 +1,199 @@
+"""What may have been called stays in doubt until somebody knows; and while it may still run, it keeps its place."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from tests.core.desk import FAILED, START, Desk, at, only_flight, put
+
+from tocsin.errors import Refused
+from tocsin.model import change as c
+from tocsin.model.command import Backfill, LaunchNow, ResolveLaunch
+from tocsin.replica.outcomes import HELD_MS
+from tocsin.state import counts, queries
+from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
+
+UNKNOWN = Outcome(Verdict.UNKNOWN, "no answer")
+REFUSED = Outcome(Verdict.NOT_STARTED, "connection refused")
+HELD_S = HELD_MS // 1000
+ONCE = "@at 2023-11-14T22:14:20Z"
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with contextlib.closing(Desk(START)) as made:
+        yield made
+
+
+def _doubt(desk: Desk, **fields: object) -> None:
+    """A schedule of every minute, the first launch of which is in doubt."""
+    put(desk, **fields)
+    at(desk, 60)
+    desk.end(only_flight(desk), UNKNOWN)
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+
+
+def _resolve(desk: Desk, outcome: str = "relaunch") -> int:
+    lid: int = desk.command(ResolveLaunch(f"s-{START + 60}", outcome, "", "ann"))  # type: ignore[arg-type]
+    desk.hand_over([lid])
+    return lid
+
+
+# It stays doubt
+
+
+def nobody_is_asked_about_a_call_whose_maker_does_not_know_its_end(desk: Desk) -> None:
+    _doubt(desk, cron=ONCE)
+    assert queries.doubted_since(desk.db, 0, 10) == []
+
+
+def a_later_leader_that_got_no_answer_goes_on_asking(desk: Desk) -> None:
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    desk.take_office()
+    lid = only_flight(desk)
+    desk.end(lid, UNKNOWN)
+    assert queries.doubted_since(desk.db, 0, 10) == [lid]
+
+
+def a_repeat_that_did_not_go_out_does_not_end_the_doubt_about_the_first_call(desk: Desk) -> None:
+    put(desk, cron=ONCE, on_doubt="relaunch", retry={"limit": 1, "backoff": "1s", "jitter": 0})
+    at(desk, 60)
+    desk.end(only_flight(desk), UNKNOWN)
+    at(desk, 70)
+    desk.end(only_flight(desk), REFUSED)
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+
+
+def a_doubtful_repeat_that_is_withdrawn_is_still_doubtful(desk: Desk) -> None:
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.take_office()
+    desk.commit(c.AttemptsStarted([lid], [1], [True]))
+    desk.commit(c.HandOversWithdrawn([lid], [1]))
+    at(desk, 61)
+    assert desk.flights[lid].doubted
+    desk.end(lid, REFUSED)
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+
+
+def what_may_have_been_called_is_not_launched_after_the_fact(desk: Desk) -> None:
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.take_office()
+    desk.commit(c.AttemptsStarted([lid], [1], [True]))
+    desk.commit(c.LaunchesEnded([lid], [1], [12], ["told so"], [desk.now_ms], [None]))
+    at(desk, 120)
+    with pytest.raises(Refused):
+        desk.command(Backfill("s", START, START + 100))
+
+
+def what_a_person_says_was_skipped_can_be_launched_after_the_fact(desk: Desk) -> None:
+    _doubt(desk, cron=ONCE)
+    at(desk, 120)
+    _resolve(desk, "skipped")
+    assert desk.command(Backfill("s", START, START + 100)) == 1
+
+
+# It keeps its place
+
+
+def under_forbid_nothing_starts_while_one_is_in_doubt(desk: Desk) -> None:
+    _doubt(desk, overlap="forbid")
+    at(desk, 120)
+    assert desk.states_of("s")[START + 120] == "skipped"
+    with pytest.raises(Refused, match="in doubt"):
+        desk.command(LaunchNow("s"))
+
+
+def under_allow_the_next_one_starts(desk: Desk) -> None:
+    _doubt(desk)
+    at(desk, 120)
+    assert desk.states_of("s")[START + 120] == "started"
+
+
+@pytest.mark.parametrize("overlap", ["queue", "replace"])
+def under_queue_and_replace_the_next_one_waits_for_the_doubt(desk: Desk, overlap: str) -> None:
+    _doubt(desk, overlap=overlap)
+    at(desk, 120)
+    assert desk.states_of("s")[START + 120] == "queued"
+    assert desk.cancelled == set(), "nobody knows what there would be to stop"
+    _resolve(desk, "succeeded")
+    at(desk, 121)
+    assert desk.states_of("s")[START + 120] == "started"
+
+
+@pytest.mark.parametrize(("timeout", "held_s"), [(None, HELD_S), ("90s", 90)])
+def the_place_is_released_after_a_while_and_the_status_says_so(
+    desk: Desk, timeout: str | None, held_s: int
+) -> None:
+    _doubt(desk, cron="@every 60s", overlap="forbid", timeout=timeout)
+    at(desk, 60 + held_s - 1)
+    assert not desk.flights
+    assert counts.counts(desk.db, desk.now_ms).released == 0
+    at(desk, 60 + held_s + 60)
+    assert desk.flights
+    assert counts.counts(desk.db, desk.now_ms).released == 1
+    _resolve(desk, "succeeded")
+    assert counts.counts(desk.db, desk.now_ms).released == 0
+
+
+def resolving_releases_the_place_at_once(desk: Desk) -> None:
+    _doubt(desk, overlap="forbid")
+    _resolve(desk, "failed")
+    at(desk, 120)
+    assert desk.states_of("s")[START + 120] == "started"
+
+
+# Called again by a person
+
+
+def relaunched_under_queue_it_waits_for_what_is_open(desk: Desk) -> None:
+    _doubt(desk, overlap="queue", timeout="30s", deadline="45s")
+    at(desk, 120)
+    second = only_flight(desk)
+    _resolve(desk)
+    assert desk.states_of("s") == {START + 60: "queued", START + 120: "started"}
+    at(desk, 200)
+    desk.end(second, SUCCEEDED)
+    at(desk, 201)
+    states = desk.states_of("s")
+    assert states[START + 60] == "started", "its first call was in time, so there is no deadline for this one"
+    assert desk.flights[only_flight(desk)].order.attempt == 2
+
+
+def relaunched_under_replace_it_stops_what_is_open(desk: Desk) -> None:
+    _doubt(desk, overlap="replace", timeout="30s")
+    at(desk, 120)
+    second = only_flight(desk)
+    _resolve(desk)
+    assert desk.states_of("s") == {START + 60: "queued", START + 120: "started"}
+    assert [lid for lid, _ in queries.to_be_cancelled(desk.db)] == [second]
+    desk.end(second, Outcome(Verdict.CANCELLED))
+    at(desk, 121)
+    assert desk.states_of("s") == {START + 60: "started", START + 120: "cancelled"}
+
+
+def relaunched_under_forbid_it_is_refused_while_another_is_open(desk: Desk) -> None:
+    _doubt(desk, overlap="forbid", timeout="30s")
+    at(desk, 120)
+    with pytest.raises(Refused, match="open"):
+        _resolve(desk)
+    desk.end(only_flight(desk), FAILED)
+    _resolve(desk)
+    assert desk.states_of("s")[START + 60] == "started"
+
+
+def its_own_doubt_is_not_in_the_way_of_a_relaunch(desk: Desk) -> None:
+    for number, overlap in enumerate(("forbid", "queue", "replace")):
+        put(desk, id=f"o{number}", cron=ONCE, overlap=overlap)
+    at(desk, 60)
+    for lid in list(desk.flights):
+        desk.end(lid, UNKNOWN)
+    for number in range(3):
+        desk.command(ResolveLaunch(f"o{number}-{START + 60}", "relaunch", "", "ann"))
+        assert desk.states_of(f"o{number}") == {START + 60: "started"}

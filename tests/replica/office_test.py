@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tocsin.errors import Deposed
+from tocsin.journal.contract import Election, SeenPresence
+from tocsin.model.presence import GROUP, Presence
 from tocsin.replica.office import (
     DRIFT_MAX,
     FOLLOWER_S,
@@ -107,6 +110,93 @@ def after_a_resignation_anybody_may_take_office_at_once() -> None:
     office = ElectedOffice(clock)
     office.observed(clock.elapsed_s(), term=1, is_vacant=True)
     assert office.opens_in_s() <= 0
+
+
+def _seen(counter: int, term: int | None = 1, version: int = 0) -> list[SeenPresence]:
+    """The presence of ``a``; no term: it lists no group."""
+    terms = {} if term is None else {GROUP: term}
+    return [SeenPresence("a", version or counter, Presence(counter, counter * 1000, terms))]
+
+
+def _following(clock: _Clock) -> ElectedOffice:
+    office = ElectedOffice(clock)
+    office.observed(clock.elapsed_s(), term=1, is_vacant=False)
+    office.observed_presence([], clock.elapsed_s(), 0)
+    return office
+
+
+def presence_puts_off_an_election_and_is_what_it_compares() -> None:
+    clock = _Clock()
+    office = _following(clock)
+    clock.true_s = FOLLOWER_S - 0.1
+    office.observed_presence(_seen(7), clock.elapsed_s(), 7000)
+    clock.true_s = FOLLOWER_S + 0.1
+    with pytest.raises(Deposed):
+        office.election(2, "a")
+    clock.true_s = 2 * FOLLOWER_S
+    assert office.election(2, "a") == Election(2, "a", 7)
+    assert office.heard_ms("a") == 7000
+
+
+def presence_without_the_group_puts_off_nothing_and_is_compared_all_the_same() -> None:
+    clock = _Clock()
+    office = _following(clock)
+    clock.true_s = FOLLOWER_S - 0.1
+    office.observed_presence(_seen(8, term=None), clock.elapsed_s(), 8000)
+    clock.true_s = FOLLOWER_S + 0.1
+    assert office.election(2, "a") == Election(2, "a", 8)
+
+
+@pytest.mark.parametrize(("term", "counter"), [(1, 5), (1, 4), (0, 9)])
+def presence_that_arrives_late_puts_off_nothing(term: int, counter: int) -> None:
+    clock = _Clock()
+    office = _following(clock)
+    office.observed_presence(_seen(5), clock.elapsed_s(), 5000)
+    clock.true_s = FOLLOWER_S - 0.1
+    office.observed_presence(_seen(counter, term, version=99), clock.elapsed_s(), 9000)
+    clock.true_s = FOLLOWER_S + 0.1
+    assert office.election(2, "a") == Election(2, "a", 99)
+
+
+def an_entry_that_is_applied_late_does_not_hide_presence_that_came_since() -> None:
+    clock = _Clock()
+    office = _following(clock)
+    arrived_s = clock.elapsed_s()
+    clock.true_s = 10.0
+    office.observed_presence(_seen(5), clock.elapsed_s(), 5000)
+    office.observed(arrived_s, term=1, is_vacant=False)
+    assert office.opens_in_s() == pytest.approx(FOLLOWER_S)
+    office.observed_presence(_seen(6, term=3), clock.elapsed_s(), 6000)
+    office.observed(arrived_s, term=2, is_vacant=True)
+    assert office.opens_in_s() == pytest.approx(FOLLOWER_S), "the term after the resignation has begun"
+
+
+def nobody_stands_who_knows_nothing_of_presence() -> None:
+    clock = _Clock()
+    office = ElectedOffice(clock)
+    office.observed(clock.elapsed_s(), term=1, is_vacant=False)
+    clock.true_s = 3600.0
+    assert office.opens_in_s() > 0
+
+
+def presence_of_a_term_that_is_over_renews_nothing() -> None:
+    clock = _Clock()
+    office = _following(clock)
+    clock.true_s = 10.0
+    office.election(2, "a")
+    office.renewed(clock.elapsed_s())
+    clock.true_s = 11.0
+    office.present(clock.elapsed_s(), 1)
+    assert office.until_s() == clock.elapsed_s() - 1.0 + LEADER_S
+    office.present(clock.elapsed_s(), 2)
+    assert office.until_s() == clock.elapsed_s() + LEADER_S
+    office.deposed(2)
+    office.present(clock.elapsed_s(), 2)
+    assert not office.holds()
+    assert office.is_over(2)
+    office.ended()
+    office.present(clock.elapsed_s(), 2)
+    assert office.until_s() == 0.0
 
 
 def whoever_leaves_office_gives_the_others_time() -> None:

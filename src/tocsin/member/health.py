@@ -20,7 +20,7 @@ from tocsin.member.process import Process
 from tocsin.model.cluster import Member
 
 _log = structlog.get_logger()
-_LOOK_EVERY_S = 2.0
+_LOOK_EVERY_S = 5.0
 _LOOK_OFTEN_S = 0.1
 _TELL_EVERY_S = 10.0
 _REMEDY = "start the others; if their majority is lost for ever, start this one with --recover"

@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 _PAUSE_S, _PAUSE_S_MAX = 0.1, 5.0
 _STEADY_S = 30.0
 _STOP_S = 10.0
-_ROTATE_EVERY_S = 1.0
+_ROTATE_EVERY_S = 5.0
 _SCARCE_BYTES = 16 << 20
 _REMOVED = "data-dir used by this member must be removed"
 

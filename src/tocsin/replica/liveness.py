@@ -13,7 +13,7 @@ from tocsin.clock import Clock
 
 WEDGED_S = 5.0
 """A loop that finished no iteration for so long, or a disk that took no write, is taken for dead."""
-PROBE_S = 1.0
+PROBE_S = 2.0
 """A small file is written this often."""
 
 

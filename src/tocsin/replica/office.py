@@ -32,7 +32,7 @@ from tocsin.replica.absence import AbsenceMeter
 
 LEADER_S = 1.5
 FOLLOWER_S = 1.8
-RENEW_S = 0.4
+RENEW_S = 0.5
 """The presence of a leader is written this often."""
 HAND_OVER_S = 0.3
 """How long it takes at the most to hand an order to its target: with less of the lease left, it is not begun."""
@@ -187,8 +187,10 @@ class ElectedOffice:
 
     def observed(self, at_s: float, *, term: int, is_vacant: bool) -> None:
         with self._lock:
-            self._opens_s = at_s if is_vacant else at_s + FOLLOWER_S
-            self._known_term, self._is_vacant = term, is_vacant
+            # An entry may be applied long after it arrived: presence that was observed meanwhile counts for more.
+            self._is_vacant = is_vacant and self._heard[0] <= term
+            self._opens_s = at_s if self._is_vacant else max(self._opens_s, at_s + FOLLOWER_S)
+            self._known_term = term
 
     def observed_presence(self, seen: list[SeenPresence], at_s: float, at_ms: int) -> None:
         """Records as they were stored at some moment before that one."""

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
+import uvloop
 
 from tocsin.clock import Clock
 from tocsin.errors import Conflict, JournalError
@@ -27,6 +28,8 @@ log = structlog.get_logger()
 AGAIN_S = 0.05
 """After a presence that was not acknowledged, the next one is sent so soon."""
 WATCH_AGAIN_S = 0.3
+TICK_S = 1.0
+"""Where no other replica can lead, this thread ticks so often: a longer silence of it is an absence."""
 RESIGNING_S = 10.0
 """So long the lease of a leader that is stopping is renewed, at the most."""
 SILENCE_S = 3.0
@@ -51,7 +54,8 @@ async def in_thread(main: Callable[[], Coroutine[None, None, None]]) -> None:
     def body() -> None:
         wrong: BaseException | None = None
         try:
-            asyncio.run(main())
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(main())
         except BaseException as raised:  # noqa: BLE001  # why: it is raised where it is waited for
             wrong = raised
         with contextlib.suppress(RuntimeError):  # nobody waits any more
@@ -205,7 +209,7 @@ class PresencePart:
         self._liveness = liveness
         self._clock = clock
         self._host = host
-        self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk-probe")
+        self.disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk-probe")
         self._nag = Nag(clock)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -247,14 +251,14 @@ class PresencePart:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
-            self._disk.shutdown(wait=False)
+            self.disk.shutdown(wait=False)
             if self._store is not None:
                 await self._store.close()
 
     async def _tick(self, stop: asyncio.Event) -> None:
         assert isinstance(self._office, SoleOffice)
         self._office.tick()
-        while not await self._clock.wait(stop, PROBE_S):
+        while not await self._clock.wait(stop, TICK_S):
             self._office.tick()
 
     async def _probe_disk(self, stop: asyncio.Event) -> None:
@@ -262,7 +266,7 @@ class PresencePart:
         while True:
             began_s = self._clock.elapsed_s()
             try:
-                await loop.run_in_executor(self._disk, self._probe.write, self._clock.wall_ms())
+                await loop.run_in_executor(self.disk, self._probe.write, self._clock.wall_ms())
                 self._liveness.wrote(began_s)
             except OSError as wrong:
                 if self._nag.is_due(str(wrong)):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import hashlib
 import shutil
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +27,6 @@ from tocsin.model.launch import LaunchKind
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.office import ElectedOffice
 from tocsin.replica.parts import Paths, Setup
-from tocsin.replica.presence import in_task
 from tocsin.replica.replica import Replica
 from tocsin.simulation.chance import Chance
 from tocsin.simulation.clocks import MachineClock
@@ -36,7 +36,7 @@ from tocsin.simulation.network import Network
 from tocsin.simulation.quorum import Handle, Presences, Quorum
 from tocsin.simulation.receivers import Receivers
 from tocsin.simulation.targets import Exec, Herd, Http
-from tocsin.simulation.virtual import Process, VirtualLoop
+from tocsin.simulation.virtual import ASIDE, Process, VirtualLoop
 from tocsin.simulation.workshop import Workshop
 from tocsin.state import schema
 from tocsin.state.digest import full_digest
@@ -223,7 +223,7 @@ class Machine:
             journal=Handle(around.quorum, around.network, process, around.now_ms, around.history),
             office=WatchedOffice(self, process),
             presence=Presences(around.quorum, around.network, process),
-            presence_host=in_task,
+            presence_host=_aside,
             peers=Neighbours(self.name, around.houses(), around.network),
             targets={"exec": command, "http": http, "null": herd},
             clock=clock,
@@ -306,6 +306,18 @@ class Machine:
             from_ms, until_ms = last.from_ms, max(last.until_ms, until_ms)
             authorities.pop()
         authorities.append(Authority(self.name, process.number, term, from_ms, until_ms))
+
+
+async def _aside(main: Callable[[], Coroutine[None, None, None]]) -> None:
+    """As a thread of its own: it goes on while the event loop of its process stands still."""
+    context = contextvars.copy_context()
+    context.run(ASIDE.set, True)
+    running = asyncio.create_task(main(), name="presence", context=context)
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        running.cancel()
+        raise
 
 
 async def _no_objection(members: Sequence[str]) -> str:

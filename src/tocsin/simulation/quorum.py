@@ -7,6 +7,7 @@ machine's disk holds the entries up to some number. An entry stands when a major
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -68,6 +69,8 @@ class Quorum:
         self.present: dict[str, SeenPresence] = {}
         self.heard = asyncio.Event()
         """Set when a presence is written."""
+        self.presence_late_s: dict[str, Callable[[], float | None]] = {}
+        """By machine: how much later its presence arrives, while entries are as fast as ever. None: never."""
 
     def has_majority(self) -> bool:
         return 2 * sum(up for name, up in self.up.items() if name not in self.lagging) > len(self.up)
@@ -351,10 +354,25 @@ class Presences:
         async def put() -> None:
             self._quorum.put_presence(replica, presence)
 
+        if (late := self._quorum.presence_late_s.get(self._name)) is not None:
+            await self._put_late(late(), replica, presence)
         try:
             await self._network.ask(self._name, JOURNAL, self._quorum.host, put, PRESENCE_PATIENCE_S)
         except (Silence, Refusal) as wrong:
             raise JournalUnavailable(str(wrong)) from None
+
+    async def _put_late(self, late_s: float | None, replica: str, presence: Presence) -> None:
+        """It arrives when nobody waits any more for the answer, or never."""
+
+        def arrive() -> None:
+            with contextlib.suppress(Conflict, JournalUnavailable):
+                if self._quorum.host() is not None:
+                    self._quorum.put_presence(replica, presence)
+
+        if late_s is not None:
+            asyncio.get_running_loop().outside(late_s, arrive)  # type: ignore[attr-defined]  # why: the virtual loop's own
+        await asyncio.sleep(PRESENCE_PATIENCE_S)
+        raise JournalUnavailable("presence gets no answer")
 
     async def watch(self) -> AsyncIterator[list[SeenPresence]]:
         """What is told is on its way for a while: it is as things were when it left."""

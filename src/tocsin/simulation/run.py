@@ -159,6 +159,7 @@ def mend(world: World) -> None:
         world.quorum.up[name] = True
     world.quorum.recover()
     world.before_a_call = None
+    world.quorum.presence_late_s.clear()
     for machine in world.machines.values():
         machine.clock.set_right()
         machine.workshop.lies = 0.0

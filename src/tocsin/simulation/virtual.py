@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+ASIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("aside", default=False)
+"""Set in what runs on a thread of its own, beside the event loop of its process."""
 STEPS_AT_ONE_MOMENT_MAX = 1_000_000
 
 
@@ -45,7 +47,7 @@ class Process:
         """How long work on other threads takes: a disk may be slow."""
         self._tasks: list[asyncio.Task[Any]] = []
         self._swept_at = 64
-        self._paused = False
+        self._paused = self._wedged = False
         self._held: list[asyncio.Handle] = []
         self.context = contextvars.copy_context()
         self.context.run(PROCESS.set, self)
@@ -55,7 +57,7 @@ class Process:
 
     @property
     def is_paused(self) -> bool:
-        return self._paused
+        return self._paused or self._wedged
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
         self._tasks.append(task)
@@ -67,7 +69,7 @@ class Process:
         """Is this step not to be taken now?"""
         if self.is_dead:
             return True
-        if self._paused:
+        if self._paused or (self._wedged and not handle._context.get(ASIDE)):  # type: ignore[attr-defined]  # why: a handle does not tell otherwise whose it is
             self._held.append(handle)
             return True
         self.steps += 1
@@ -81,9 +83,13 @@ class Process:
     def pause(self) -> None:
         self._paused = True
 
+    def wedge(self) -> None:
+        """Its event loop stands still. What runs on other threads goes on."""
+        self._wedged = True
+
     def resume(self, loop: VirtualLoop) -> None:
-        if self._paused:
-            self._paused = False
+        if self._paused or self._wedged:
+            self._paused = self._wedged = False
             held, self._held = self._held, []
             loop.run_later(held)
 
@@ -190,6 +196,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         else:
             self.call_soon(self._work, future, func, args)
         return future
+
+    def occupy(self, executor: Any, for_s: float) -> None:
+        """Whatever is asked of this thread waits until then."""
+        self._busy_until_s[id(executor)] = max(self._busy_until_s.get(id(executor), 0.0), self._now_s + for_s)
 
     def _work(self, future: asyncio.Future[Any], func: Callable[..., Any], args: Any) -> None:
         try:

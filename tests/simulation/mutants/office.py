@@ -10,9 +10,11 @@ from tests.simulation.mutants.contract import Mutant, Search, calling, once_a_se
 
 from tocsin.replica import office
 from tocsin.replica.launcher import Launcher
+from tocsin.replica.liveness import Liveness
 from tocsin.replica.office import ElectedOffice
 from tocsin.simulation import targets
 from tocsin.simulation.machine import WatchedOffice
+from tocsin.simulation.quorum import Quorum
 from tocsin.targets.contract import Order
 
 
@@ -87,6 +89,14 @@ def nobody_asks_for_authority() -> AbstractContextManager[None]:
     )
 
 
+def a_wedged_leader_renews() -> AbstractContextManager[None]:
+    return replaced(Liveness, wedged=property(lambda self: ""))
+
+
+def elections_do_not_compare_presence() -> AbstractContextManager[None]:
+    return replaced(Quorum, _compare=lambda self, election: None)
+
+
 def orders_without_a_term() -> AbstractContextManager[None]:
     sound = Launcher._empowered
 
@@ -97,6 +107,10 @@ def orders_without_a_term() -> AbstractContextManager[None]:
 
 
 PLAIN = once_a_second(target=calling("plain"), jitter="1s")
+QUIET = {"cron": "*/20 * * * * *", "target": calling("plain")}
+"""Entries are rare, so that presence is all that is heard of a leader."""
+LATE = {"way": "from journal", "lost": 0.0, "late": 0.4, "late_s": 10.0, "slow_s": 0.0, "for_s": 18.0}
+LOSSY = {"way": "both", "lost": 0.6, "late": 0.0, "late_s": 0.0, "slow_s": 0.0, "for_s": 8.0}
 
 MUTANTS = (
     Mutant(
@@ -121,10 +135,24 @@ MUTANTS = (
         lease_by_the_wall_clock,
     ),
     Mutant(
+        "a wedged leader renews its lease",
+        "presence lists a group whose loop has finished no iteration for long",
+        ("fail-over",),
+        Search(("wedged loop", "blocked state"), 3, PLAIN, lasts_s=60, count=1, given={"for_s": 25.0}),
+        a_wedged_leader_renews,
+    ),
+    Mutant(
+        "election without the presence",
+        "an election does not compare the presence of the former leader",
+        ("one office",),
+        Search(("bad weather",), 4, QUIET, who="follower", lasts_s=90, count=4, given=LATE),
+        elections_do_not_compare_presence,
+    ),
+    Mutant(
         "no authority at the call",
         "nobody asks before a call whether this replica is still in office",
-        ("no double",),
-        Search(("lost answers",), 3, PLAIN, lasts_s=40, count=5, least_s=2.0),
+        ("no double", "rows true"),
+        Search(("bad weather",), 4, PLAIN, lasts_s=60, count=4, given=LOSSY),
         nobody_asks_for_authority,
     ),
     Mutant(

@@ -40,6 +40,8 @@ from tocsin.model.entry import REMEDY, Position
 
 _PAGE_MIN, _PAGE_MAX = 16, 1024
 _PAGE_BYTES = 2 << 20
+QUIET_S = 5.0
+"""After so long without an entry the journal is asked. That a leader is there is told by its presence, not here."""
 _ROOM_HINT = "trimming makes room; or give etcd a larger --quota-backend-bytes"
 
 log = structlog.get_logger()
@@ -215,7 +217,7 @@ class EtcdJournal:
         A server that is cut off from the others keeps its watches and tells them nothing. So when nothing came for a
         while, the journal is asked: that takes the others, and fails where they cannot be reached.
         """
-        watch = self._client.watch(self._entries, self._end, revision + 1)
+        watch = self._client.watch(self._entries, self._end, revision + 1, QUIET_S)
         try:
             async with aclosing(watch):
                 async for batch in watch:

@@ -1,7 +1,7 @@
 """What can go wrong, one function a kind. Each breaks something, waits, and mends it; a world in which none of them
 is at work is healthy.
 
-``processes``  killed, paused, restarted one after another
+``processes``  killed, paused, wedged, restarted one after another
 ``ways``       messages that get lost, come late, overtake each other
 ``timepieces`` clocks that run away, jump and stop
 ``disks``      slow, damaged and lost
@@ -22,6 +22,10 @@ FAULTS: dict[str, Callable[[World, dict[str, Any]], Awaitable[None]]] = {
     "power": processes.power,
     "pause": processes.pause,
     "pause before a call": processes.pause_before_a_call,
+    "wedged loop": processes.wedged_loop,
+    "blocked state": processes.blocked_state,
+    "hanging disk": disks.hanging,
+    "late presence": processes.late_presence,
     "rolling restart": processes.rolling_restart,
     "step down": processes.step_down,
     "cut off": ways.cut_off,

@@ -8,7 +8,7 @@ from typing import Any
 
 from tocsin.errors import TocsinError
 from tocsin.model.command import MakeCheckpoint
-from tocsin.simulation.faults.processes import chosen
+from tocsin.simulation.faults.processes import WEDGED, chosen
 from tocsin.simulation.faults.ways import cut_off
 from tocsin.simulation.machine import Machine
 from tocsin.simulation.network import JOURNAL
@@ -25,6 +25,17 @@ async def slow(world: World, what: dict[str, Any]) -> None:
         process.slow_s = lambda: 0.4 * chance.random() ** 3
         await asyncio.sleep(what["for_s"])
         process.slow_s = None
+
+
+async def hanging(world: World, what: dict[str, Any]) -> None:
+    """Nothing that waits for the disk comes back: neither the state nor the probe."""
+    machine = chosen(world, what["who"])
+    replica = machine.replica
+    world.fault(WEDGED, f"the disk of {machine.name} hangs for {what['for_s']} s", machine.name)
+    if replica is not None and replica._parts is not None:
+        for executor in (replica._writer, replica.parts.presence.disk):
+            world.loop.occupy(executor, what["for_s"])
+        await asyncio.sleep(what["for_s"])
 
 
 async def lose(world: World, what: dict[str, Any]) -> None:

@@ -11,6 +11,8 @@ from tocsin.simulation.machine import Machine
 from tocsin.simulation.virtual import Process
 from tocsin.simulation.world import World
 
+WEDGED = "wedge"
+
 
 def chosen(world: World, who: str) -> Machine:
     """The machine that is meant, as things are at this moment."""
@@ -62,6 +64,39 @@ async def pause(world: World, what: dict[str, Any]) -> None:
         process.pause()
         await asyncio.sleep(what["for_s"])
         process.resume(world.loop)
+
+
+async def wedged_loop(world: World, what: dict[str, Any]) -> None:
+    """The event loop stands still, and the thread that writes presence goes on."""
+    machine = chosen(world, what["who"])
+    process = machine.process
+    world.fault(WEDGED, f"the event loop of {process} stands still for {what['for_s']} s", machine.name)
+    if process is not None:
+        process.wedge()
+        await asyncio.sleep(what["for_s"])
+        process.resume(world.loop)
+
+
+async def blocked_state(world: World, what: dict[str, Any]) -> None:
+    """The one thread that may write the state does not come back."""
+    machine = chosen(world, what["who"])
+    replica = machine.replica
+    world.fault(WEDGED, f"the state of {machine.name} is blocked for {what['for_s']} s", machine.name)
+    if replica is not None:
+        world.loop.occupy(replica._writer, what["for_s"])
+        await asyncio.sleep(what["for_s"])
+
+
+async def late_presence(world: World, what: dict[str, Any]) -> None:
+    """Presence is lost or comes late; entries are as fast as ever."""
+    machine = chosen(world, what["who"])
+    chance = world.chance.of("late presence")
+    world.fault("presence", f"the presence of {machine.name} comes late for {what['for_s']} s", machine.name)
+    world.quorum.presence_late_s[machine.name] = lambda: (
+        None if chance.random() < what["lost"] else what["late_s"] * chance.random()
+    )
+    await asyncio.sleep(what["for_s"])
+    world.quorum.presence_late_s.pop(machine.name, None)
 
 
 async def pause_before_a_call(world: World, what: dict[str, Any]) -> None:

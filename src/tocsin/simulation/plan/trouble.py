@@ -51,6 +51,15 @@ def _weather(chance: random.Random, names: list[str]) -> dict[str, Any]:
     }
 
 
+def _late_presence(chance: random.Random, names: list[str]) -> dict[str, Any]:
+    return {
+        "who": _who(chance, names),
+        "lost": chance.choice([0.2, 0.5, 1.0]),
+        "late_s": chance.choice([0.5, 3.0, 30.0]),
+        "for_s": _for_s(chance, 0.5, 30.0),
+    }
+
+
 def _step(chance: random.Random, names: list[str]) -> dict[str, Any]:
     by_s = chance.choice([-7200, -300, -20, -3, -1, 1, 3, 20, 300, 7200])
     return {"who": _who(chance, names), "by_s": by_s, "for_s": _for_s(chance, 2, 40)}
@@ -82,6 +91,12 @@ def _down(chance: random.Random, names: list[str]) -> dict[str, Any]:
 _FAMILIES: dict[str, dict[str, _Draw]] = {
     "crash": {"crash": _crash, "power": _lasting(0.5, 40)},
     "pause": {"pause": _lasting(0.2, 30), "pause before a call": _lasting(0.2, 20)},
+    "wedge": {
+        "wedged loop": _lasting(1, 30),
+        "blocked state": _lasting(1, 30),
+        "hanging disk": _lasting(1, 30),
+        "late presence": _late_presence,
+    },
     "partition": {"cut off": _lasting(0.5, 40), "cut one way": _weather, "bad weather": _weather},
     "acks": {
         "lost answers": _lasting(0.2, 8),

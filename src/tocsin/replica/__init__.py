@@ -35,6 +35,7 @@ The state
 ``applying``     entries go in, one at a time; ``notices`` tell whoever waits for them
 ``snapshotter``  snapshots at checkpoints; ``digesting`` computes what they add up to
 ``backuper``     snapshots copied elsewhere
+``wal``          the state's WAL is copied into its file, beside the loop
 ``housekeeper``  targets let go of what is older than history
 ``nagging``      what stays wrong is said now and then, not every second
 

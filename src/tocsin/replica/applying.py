@@ -61,6 +61,8 @@ class Applier:
         self.skips: Mapping[int, bytes] = {}
         """Entries that an operator wants skipped."""
         self.digests: OrderedDict[int, str] = OrderedDict()
+        self.rows_changed = self.bytes_applied = 0
+        """Since the start."""
 
     def landed(self, record: Record) -> Landed:
         is_skipped = self.skips.get(record.seq) == record.id
@@ -81,7 +83,7 @@ class Applier:
             raise CannotApply(
                 f"journal entry {landed.seq} cannot be applied: {type(wrong).__name__}: {wrong}", hint=_REMEDY
             ) from wrong
-        self._note(landed.seq, landed.entry)
+        self._note(landed.seq, landed.entry, len(landed.raw))
         return results
 
     @property
@@ -99,9 +101,11 @@ class Applier:
             executed.commit()
         else:  # a full disk may have ended the transaction: the entry is applied as any other
             apply(self._store, executed.seq, executed.entry, executed.raw)
-        self._note(executed.seq, executed.entry)
+        self._note(executed.seq, executed.entry, len(executed.raw))
 
-    def _note(self, seq: int, entry: Entry) -> None:
+    def _note(self, seq: int, entry: Entry, size: int) -> None:
+        self.rows_changed = self._store.db.total_changes
+        self.bytes_applied += size
         if self._on_applied is not None:
             self._on_applied(seq, self._store)
         if seq % DIGEST_EVERY == 0:

@@ -49,6 +49,7 @@ from tocsin.replica.silence import Silence
 from tocsin.replica.snapshotter import Snapshotter
 from tocsin.replica.surroundings import Losses, NoLosses, Surroundings
 from tocsin.replica.terms import OwnTerms
+from tocsin.replica.wal import WalCheckpointer
 from tocsin.state import snapshot
 from tocsin.state.snapshot import Manifest
 from tocsin.state.store import Store
@@ -178,6 +179,7 @@ class Parts:
         self.liveness = Liveness(clock)
         self.presence = self._make_presence()
         self.chain_check = ChainCheck(setup.journal, store, clock, lambda: self.career.any_leader is not None)
+        self.wal_checkpointer = WalCheckpointer(store.path, self.applier)
         self.housekeeper = Housekeeper(setup.targets, clock, setup.retention)
         self.backuper: Backuper | None = None
         if setup.backups is not None:
@@ -217,7 +219,7 @@ class Parts:
 
     def _running(self) -> list[_Running]:
         always: list[_Running] = [self.career, self.presence, self.snapshotter, self.housekeeper, self.rounds]
-        always += [self.silence, self.auditor]
+        always += [self.silence, self.auditor, self.wal_checkpointer]
         if self._setup.office.renew_s is not None:
             always.append(self.chain_check)  # alone, nobody but this process has the file open
         if self.publisher is not None:

@@ -1,0 +1,117 @@
+"""Absence is measured by what was acknowledged: a loop that is busy is late, and nobody was absent."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from tests.replica.lone import LeapClock, launched, put, run, until
+
+from tocsin.replica import absence, presence
+from tocsin.replica.absence import ABSENCE_MS, AbsenceMeter
+from tocsin.replica.liveness import WEDGED_S, DiskProbe, Liveness
+from tocsin.replica.replica import Replica
+
+
+def signs_of_life_that_follow_each_other_are_no_absence() -> None:
+    meter = AbsenceMeter()
+    meter.restart(0)
+    for at_ms in range(0, 60_000, ABSENCE_MS - 1):
+        meter.acknowledged(at_ms)
+        assert meter.since_ms(at_ms + 10) is None
+
+
+def a_long_silence_is_an_absence_also_when_it_is_over_before_anybody_looks() -> None:
+    meter = AbsenceMeter()
+    meter.restart(0)
+    meter.acknowledged(1_000)
+    assert meter.since_ms(1_000 + ABSENCE_MS) == 1_000
+    meter.acknowledged(60_000)
+    meter.acknowledged(61_000)
+    assert meter.since_ms(61_500) == 1_000
+    meter.restart(61_500)
+    assert meter.since_ms(62_000) is None
+
+
+def a_loop_that_was_busy_for_long_was_not_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(absence, "ABSENCE_MS", 1_500)
+    monkeypatch.setattr(presence, "TICK_S", 0.2)
+
+    async def work(replica: Replica, clock: LeapClock) -> None:
+        await replica.propose(put(missed="skip"))
+        await launched(replica, 1)
+        since_ms = replica.meta.present_since_ms
+        time.sleep(4.0)  # noqa: ASYNC251  # why: that nothing else gets its turn is the point
+        await launched(replica, 5)
+        assert replica.meta.present_since_ms == since_ms
+        assert await replica.read(lambda db: db.execute("SELECT count(*) FROM missed").fetchone()) == (0,)
+
+    run(tmp_path, work)
+
+
+def a_machine_that_slept_was_absent(tmp_path: Path) -> None:
+    async def work(replica: Replica, clock: LeapClock) -> None:
+        await replica.propose(put(missed="skip"))
+        await launched(replica, 1)
+        since_ms = replica.meta.present_since_ms
+        clock.ahead_s += 600
+
+        async def seen() -> bool:
+            return replica.meta.present_since_ms > since_ms
+
+        await until(seen)
+        assert replica.meta.present_since_ms - replica.meta.absent_since_ms > 590_000
+
+    run(tmp_path, work)
+
+
+def quiet_minutes_before_a_crash_are_no_absence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written in quiet minutes; the file that shows that the disk takes writes tells who was there."""
+    monkeypatch.setattr(presence, "TICK_S", 0.05)
+    monkeypatch.setattr(presence, "PROBE_S", 0.05)
+    clock = LeapClock()
+
+    async def quiet(replica: Replica, clock: LeapClock) -> int:
+        written_ms = replica.meta.time_ms
+        while clock.wall_ms() < written_ms + 60_000:
+            clock.ahead_s += 2.0
+            await asyncio.sleep(0.2)
+        assert replica.meta.time_ms == written_ms
+        await asyncio.to_thread(shutil.copytree, tmp_path / "living", tmp_path / "crashed")
+        return replica.meta.present_since_ms
+
+    async def back(replica: Replica, clock: LeapClock) -> int:
+        assert replica.meta.time_ms > clock.wall_ms() - 10_000, "a new term"
+        return replica.meta.present_since_ms
+
+    since_ms = run(tmp_path / "living", quiet, clock)
+    assert run(tmp_path / "crashed", back, clock) == since_ms
+    clock.ahead_s += 30.0
+    assert run(tmp_path / "crashed", back, clock) > since_ms
+
+
+def what_is_wedged_is_named() -> None:
+    clock = LeapClock()
+    liveness = Liveness(clock)
+    assert liveness.wedged == ""
+    clock.ahead_s += WEDGED_S + 1
+    liveness.wrote(clock.elapsed_s())
+    assert "loop" in liveness.wedged
+    liveness.iterated()
+    assert liveness.wedged == ""
+    clock.ahead_s += WEDGED_S + 1
+    liveness.iterated()
+    assert "disk" in liveness.wedged
+
+
+def the_probe_tells_when_it_was_last_written(tmp_path: Path) -> None:
+    probe = DiskProbe(tmp_path / "alive", is_synced=True)
+    assert probe.read() == 0
+    for wall_ms in (1_700_000_000_000, 1_700_000_000_500):
+        probe.write(wall_ms)
+        assert probe.read() == wall_ms
+    (tmp_path / "alive").write_text("damaged")
+    assert probe.read() == 0

@@ -24,6 +24,7 @@ from tocsin.model.launch import LaunchView
 from tocsin.model.schedule import convert
 from tocsin.model.target import HttpTarget, TargetSpec
 from tocsin.observe.metrics import Metrics
+from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.office import ElectedOffice
 from tocsin.replica.parts import Paths, Setup
 from tocsin.replica.peers import Answered, Fate
@@ -257,16 +258,17 @@ class Town:
         receiver = self.receivers[name] = Receiver(self.world, name, clock)
         paths = changes.get("paths", Paths(self.folder / name))
         workshop = self.workshops.setdefault(paths.data, Workshop(self.world, name, clock))
+        guard = ClockGuard(clock, paths.clock, "boot")
         setup = Setup(
             name=name,
             paths=paths,
             journal=handle,
-            office=ElectedOffice(clock),
+            office=ElectedOffice(guard),
             presence=Presences(handle),
             presence_host=in_task,
             peers=Neighbours(self, name),
             targets={"http": receiver, "exec": workshop},
-            clock=clock,
+            clock=guard,
             metrics=Metrics(),
             retention=Retention(),
             snapshot_interval_s=3600,

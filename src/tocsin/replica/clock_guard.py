@@ -113,6 +113,10 @@ class ClockGuard:
             self._note(0)
             self._keep()
 
+    def passed(self) -> None:
+        """A quiet time went by in which the clock went on as it should. Only for worlds in which time can leap."""
+        self._offset_ms, self._followed_s = self._system_offset(), self._clock.elapsed_s()
+
     def doubt(self, ahead_ms: int) -> None:
         """The clock of those who were believed until now is so much ahead of ours."""
         self._expect(self.system_ms() + ahead_ms, is_cold=False)

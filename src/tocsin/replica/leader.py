@@ -525,7 +525,9 @@ class Leader:
     async def _sleep(self, next_ms: int | None) -> None:
         """Until something is due, something comes back, somebody asks, or a heartbeat has passed."""
         rest_s = self._vigil.rest_s(next_ms, is_lease_told=self._launcher.tells_lease)
-        await self._clock.wait(self._wake, min(rest_s, self._forgetting.rest_s()))
+        if self._clock_watch.may_decide():
+            rest_s = min(rest_s, self._forgetting.rest_s())
+        await self._clock.wait(self._wake, rest_s)
         self._wake.clear()
 
 

@@ -61,6 +61,8 @@ def _quiet_leader(world: World) -> Machine | None:
             continue
         if replica is None or replica._parts is None or machine.process.is_paused:
             return None
+        if not replica.clock.is_believed:
+            return None
         if machine.http is not None and machine.http.is_calling:
             return None
         if replica.meta.seq != world.quorum.last:
@@ -93,6 +95,7 @@ def _pass(machine: Machine, by_s: float) -> None:
     if replica is None:
         return
     local_s = by_s * machine.clock.rate
+    replica.clock.passed()
     office = replica._setup.office
     assert isinstance(office, WatchedOffice)
     office.passed(local_s)

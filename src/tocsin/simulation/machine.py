@@ -25,6 +25,7 @@ from tocsin.errors import Diverged
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind
 from tocsin.observe.metrics import Metrics
+from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.office import ElectedOffice
 from tocsin.replica.parts import Paths, Setup
 from tocsin.replica.replica import Replica
@@ -72,8 +73,8 @@ class Surrounding(Protocol):
 class WatchedOffice(ElectedOffice):
     """The real one, whose authority is written down by somebody who knows the true time."""
 
-    def __init__(self, machine: Machine, process: Process) -> None:
-        super().__init__(machine.clock)
+    def __init__(self, machine: Machine, process: Process, guard: ClockGuard) -> None:
+        super().__init__(guard)
         self._machine = machine
         self._process = process
 
@@ -120,6 +121,8 @@ class Machine:
         self.replica: Replica | None = None
         self.http: Http | None = None
         self.starts = 0
+        self.boots = 1
+        """How often the machine itself was started."""
         self.is_wanted = False
         """It is started again when it ends by itself."""
         self._around = around
@@ -217,16 +220,18 @@ class Machine:
         herd = Herd(process, clock, around.network, around.receivers, around.worst_moment)
         command = Exec(process, clock, around.network, around.receivers, around.worst_moment, self.workshop)
         names = list(around.houses())
+        paths = Paths(self.data)
+        guard = ClockGuard(clock, paths.clock, f"{self.name} {self.boots}")
         return Setup(
             name=self.name,
-            paths=Paths(self.data),
+            paths=paths,
             journal=Handle(around.quorum, around.network, process, around.now_ms, around.history),
-            office=WatchedOffice(self, process),
+            office=WatchedOffice(self, process, guard),
             presence=Presences(around.quorum, around.network, process),
             presence_host=_aside,
             peers=Neighbours(self.name, around.houses(), around.network),
             targets={"exec": command, "http": http, "null": herd},
-            clock=clock,
+            clock=guard,
             metrics=Metrics(),
             retention=RETENTION,
             snapshot_interval_s=around.snapshot_interval_s,

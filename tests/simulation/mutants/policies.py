@@ -11,12 +11,13 @@ from tests.simulation.mutants.contract import Mutant, Search, calling, once_a_se
 
 from tocsin.cron import Expression
 from tocsin.decide import due, missed, waiting
+from tocsin.decide.clock import Verdict
 from tocsin.decide.due import Decision, DueRow
 from tocsin.decide.missed import CatchUp, Presence
 from tocsin.decide.outcome import Ended, Settlement, settle
 from tocsin.decide.timeline import Plan
 from tocsin.model.rule import Missed, decode_rule
-from tocsin.replica import leader, outcomes, rounds
+from tocsin.replica import clock_guard, leader, outcomes, rounds
 from tocsin.replica.outlook import Outlook
 from tocsin.replica.scheduler import Agenda, agenda
 
@@ -71,7 +72,14 @@ def moments_are_looked_ahead_of() -> AbstractContextManager[None]:
 
 
 def any_clock_is_trusted() -> AbstractContextManager[None]:
-    return replaced(rounds, clock_is_off=lambda offsets_ms: False)
+    return together(
+        replaced(rounds, judge=lambda own, others, known: Verdict.OPEN),
+        replaced(clock_guard, step_of=lambda expected, wall_ms, bounds: 0),
+    )
+
+
+def steps_are_believed() -> AbstractContextManager[None]:
+    return replaced(clock_guard, step_of=lambda expected, wall_ms, bounds: 0)
 
 
 def edits_are_overlooked() -> AbstractContextManager[None]:
@@ -141,6 +149,19 @@ MUTANTS = (
         ("nothing early",),
         Search(("step",), 4, once_a_second(target=calling("plain")), lasts_s=40, given={"by_s": 300}),
         any_clock_is_trusted,
+    ),
+    Mutant(
+        "step believed",
+        "a replica goes by its wall clock, however far that has stepped",
+        ("clock steps",),
+        Search(
+            ("far step",),
+            4,
+            once_a_second(target=calling("plain")),
+            lasts_s=40,
+            given={"machines": ["a", "b", "c"], "by_s": 40 * 86_400},
+        ),
+        steps_are_believed,
     ),
     Mutant(
         "edit overlooked",

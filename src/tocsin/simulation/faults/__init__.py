@@ -35,6 +35,7 @@ FAULTS: dict[str, Callable[[World, dict[str, Any]], Awaitable[None]]] = {
     "late entries": ways.late_entries,
     "no room": ways.no_room,
     "step": timepieces.step,
+    "far step": timepieces.far_step,
     "stopped clock": timepieces.stopped,
     "drift": timepieces.drift,
     "slow disk": disks.slow,

@@ -48,6 +48,7 @@ async def power(world: World, what: dict[str, Any]) -> None:
     world.fault("power", f"machine {machine.name} goes down for {what['for_s']} s", machine.name)
     machine.crash()
     machine.workshop.lose_power()
+    machine.boots += 1
     world.quorum.up[machine.name] = False
     await asyncio.sleep(what["for_s"])
     world.quorum.up[machine.name] = True

@@ -19,6 +19,19 @@ async def step(world: World, what: dict[str, Any]) -> None:
     world.fault("clock", f"the clock of {machine.name} is set right", machine.name)
 
 
+async def far_step(world: World, what: dict[str, Any]) -> None:
+    """Somebody sets some clocks or all of them wrongly by weeks, as a bad time server would; after a while they are set
+    right."""
+    machines = [world.machines[name] for name in what["machines"]]
+    for machine in machines:
+        world.fault("far clock", f"the clock of {machine.name} steps by {what['by_s']} s", machine.name)
+        machine.clock.step(what["by_s"] * 1000)
+    await asyncio.sleep(what["for_s"])
+    for machine in machines:
+        machine.clock.set_right()
+        world.fault("clock", f"the clock of {machine.name} is set right", machine.name)
+
+
 async def stopped(world: World, what: dict[str, Any]) -> None:
     machine = chosen(world, what["who"])
     world.fault("clock", f"the clock of {machine.name} stands still for {what['for_s']} s", machine.name)

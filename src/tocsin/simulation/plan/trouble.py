@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+FAR_S = 40 * 86_400
 Drawn = tuple[float, str, dict[str, Any]]
 _Draw = Callable[[random.Random, list[str]], dict[str, Any]]
 
@@ -65,6 +66,15 @@ def _step(chance: random.Random, names: list[str]) -> dict[str, Any]:
     return {"who": _who(chance, names), "by_s": by_s, "for_s": _for_s(chance, 2, 40)}
 
 
+def _far_step(chance: random.Random, names: list[str]) -> dict[str, Any]:
+    machines = sorted(chance.sample(names, chance.randint(1, len(names))))
+    return {
+        "machines": machines,
+        "by_s": chance.choice([-FAR_S, FAR_S, FAR_S]),
+        "for_s": _for_s(chance, 1, 40),
+    }
+
+
 def _drift(chance: random.Random, names: list[str]) -> dict[str, Any]:
     return {"who": _who(chance, names), "rate": chance.choice([0.96, 1.04]), "for_s": _for_s(chance, 5, 60)}
 
@@ -103,7 +113,7 @@ _FAMILIES: dict[str, dict[str, _Draw]] = {
         "late entries": _lasting(0.2, 8),
         "no room": _lasting(0.5, 20),
     },
-    "clock": {"step": _step, "stopped clock": _lasting(2, 40), "drift": _drift},
+    "clock": {"step": _step, "far step": _far_step, "stopped clock": _lasting(2, 40), "drift": _drift},
     "disk": {
         "slow disk": _lasting(1, 20),
         "lose one disk": _lost_disks(1),

@@ -12,7 +12,8 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 ├── TooMany                    asked faster than is allowed: .wait_s
 ├── JournalError
 │   ├── Conflict               another entry holds that sequence number
-│   │   └── PresenceMoved      the leader was heard after it had last been observed: no election
+│   │   ├── PresenceMoved      the leader was heard after it had last been observed: no election
+│   │   └── PlaceTrimmed       the place of the entry was trimmed: it may have landed
 │   ├── Unknown                the entry may have landed, or may land later
 │   ├── JournalFull            no room: nothing landed, try again when there is room
 │   ├── JournalUnavailable     the engine does not answer
@@ -30,6 +31,7 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 ├── Stopping                   the service is on its way out: another try will find the next one
 ├── OfficeTaken                another process holds the office of this data directory
 ├── Deposed                    another replica took office
+│   └── DeposedInDoubt         the same, and its last entry may have landed
 ├── NoLeader                   nobody leads at this moment, or not the one who was asked: nothing was done
 ├── ClockNotBelieved           the wall clock may be wrong, and the request depends on the time: nothing was done
 ├── Uncertain                  the answer was lost: it may have been done or not
@@ -144,6 +146,10 @@ class PresenceMoved(Conflict):
     """The presence of the leader is not the one that was observed."""
 
 
+class PlaceTrimmed(Conflict):
+    """Its place was trimmed meanwhile: others write, and it may have landed before they did."""
+
+
 class Unknown(JournalError):
     """The entry may have landed, or may land later."""
 
@@ -220,6 +226,10 @@ class OfficeTaken(TocsinError):
 
 class Deposed(TocsinError):
     """Another replica took office."""
+
+
+class DeposedInDoubt(Deposed):
+    """Another replica leads, and the last entry of this one may have landed."""
 
 
 class NoLeader(TocsinError):

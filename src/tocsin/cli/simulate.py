@@ -76,8 +76,8 @@ def sim(
     checkers, each a claim: nothing twice, nothing lost, nothing early, and so on. When one is broken, the shortest
     plan that shows it is looked for, with the command that replays it. The exit status is 1 then.
 
-    Faults: crash, pause, wedge, partition, acks, clock, disk, snapshot, target, upgrade; edits and herd are
-    what users do.
+    Faults: crash, pause, wedge, partition, acks, clock, disk, snapshot, journal, target, upgrade; edits and herd
+    are what users do.
 
     Example: tocsin sim --seed 1-20 --hours 4
 

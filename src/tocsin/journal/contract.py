@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from tocsin.errors import Conflict
+from tocsin.errors import Conflict, PlaceTrimmed, PresenceMoved
 from tocsin.model.cluster import Member
 from tocsin.model.entry import Position, chain_broken
 from tocsin.model.presence import Presence
@@ -214,6 +214,15 @@ def check_end(end: Position, after: int, id: bytes | None) -> None:
         raise chain_broken(Position(after, id or b""), end)
 
 
+async def _not_certain(journal: Journal, after: Position) -> None:
+    """An append conflicts, and nothing stands in its place. Raises if it is not certain that it did not land."""
+    end = (await journal.bounds()).end
+    if end.seq > after.seq:
+        raise PlaceTrimmed(f"entry {after.seq + 1} is no longer kept: whose it was cannot be told any more")
+    if end != after:
+        raise chain_broken(after, end)
+
+
 async def settle(
     journal: Journal, id: bytes, raw: bytes, after: Position, election: Election | None = None
 ) -> None:
@@ -221,6 +230,8 @@ async def settle(
 
     The identical record is offered again until one of the two is known. It cannot land twice, because both
     offers are for the same sequence number. A presence that has moved never comes back: then neither offer lands.
+    Raises PlaceTrimmed where the place was trimmed meanwhile, and ChainBroken where the journal went back: it is not
+    certain then that it did not land.
     """
     seq = after.seq + 1
     found = await journal.get(seq)
@@ -228,7 +239,9 @@ async def settle(
         try:
             await journal.append(id, raw, after, election)
             return
-        except Conflict:  # the first offer may have landed in between
+        except Conflict as conflict:  # the first offer may have landed in between
             found = await journal.get(seq)
+            if found is None and not isinstance(conflict, PresenceMoved):
+                await _not_certain(journal, after)
     if found is None or found.id != id:
         raise Conflict(f"another entry holds sequence number {seq}")

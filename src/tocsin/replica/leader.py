@@ -15,7 +15,17 @@ from typing import Any, NamedTuple
 import structlog
 
 from tocsin.decide.due import DueRow
-from tocsin.errors import Deposed, JournalError, NoLeader, Refused, Stopping, TocsinError, Uncertain
+from tocsin.errors import (
+    ChainBroken,
+    Deposed,
+    DeposedInDoubt,
+    JournalError,
+    NoLeader,
+    Refused,
+    Stopping,
+    TocsinError,
+    Uncertain,
+)
 from tocsin.journal.codec import CHANGES_BYTES_MAX
 from tocsin.model import change as c
 from tocsin.model.command import Command
@@ -452,7 +462,7 @@ class Leader:
         """Nothing landed: callers are told, outcomes are kept, decisions are made anew when it works again."""
         self._outlook.forget()
         self._around.office.refused()
-        is_certain = not isinstance(refused, Stopping)
+        is_certain = not isinstance(refused, (Stopping, ChainBroken, DeposedInDoubt))
         if not isinstance(refused, JournalError) or not refused.retryable:
             if asked is not None:
                 asked.fail(_not_leading() if is_certain else _uncertain(), _not_leading())

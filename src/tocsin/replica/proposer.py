@@ -14,8 +14,10 @@ from tocsin.clock import Clock
 from tocsin.errors import (
     Conflict,
     Deposed,
+    DeposedInDoubt,
     JournalFull,
     JournalUnavailable,
+    PlaceTrimmed,
     PresenceMoved,
     Stopping,
     TocsinError,
@@ -188,4 +190,6 @@ class Proposer:
 def _deposed(after: Position, conflict: Conflict) -> Deposed:
     if isinstance(conflict, PresenceMoved):
         return Deposed(conflict.message)
+    if isinstance(conflict, PlaceTrimmed):
+        return DeposedInDoubt(conflict.message)
     return Deposed(f"somebody else has written entry {after.seq + 1} of the journal")

@@ -200,6 +200,16 @@ class Lost(msgspec.Struct, frozen=True):
     """The journal with this incarnation goes on behind that entry of the former one."""
 
 
+class PutBack(msgspec.Struct, frozen=True):
+    """From ``at_ms`` to ``until_ms`` an old copy stood in place of the journal. It ended with entry ``after``."""
+
+    at_ms: float
+    until_ms: float
+    after: int
+    seen: dict[str, int]
+    """By replica: the last entry that it had applied."""
+
+
 class History(msgspec.Struct):
     """All of it."""
 
@@ -216,6 +226,7 @@ class History(msgspec.Struct):
     asked: list[Asked] = msgspec.field(default_factory=list)
     faults: list[Fault] = msgspec.field(default_factory=list)
     lost: list[Lost] = msgspec.field(default_factory=list)
+    put_back: list[PutBack] = msgspec.field(default_factory=list)
     lies: set[str] = msgspec.field(default_factory=set)
     """Names of launches of which a target told something untrue when it was looked up."""
     clock_error_ms: float = 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tocsin.errors import Conflict, Gap, JournalFull, JournalUnavailable, PresenceMoved, Unknown
 from tocsin.journal import codec
@@ -23,7 +23,7 @@ from tocsin.journal.contract import (
     check_end,
     from_nothing,
 )
-from tocsin.model.entry import Position
+from tocsin.model.entry import Entry, Position
 from tocsin.model.presence import Presence
 from tocsin.simulation.history import Acknowledged, History, Landed, Lost
 from tocsin.simulation.network import JOURNAL, Network, Refusal, Silence
@@ -33,6 +33,18 @@ _T = TypeVar("_T")
 PATIENCE_S = 1.5
 """So long an engine waits for an answer before it says that it does not know."""
 PRESENCE_PATIENCE_S = 0.5
+
+
+class JournalCopy(NamedTuple):
+    """A journal as it was."""
+
+    birth: Birth
+    trimmed: int
+    last: int
+    records: dict[int, Record]
+    landed_s: dict[int, float]
+    ids: dict[int, bytes]
+    elections: list[tuple[int, int]]
 
 
 class Quorum:
@@ -168,6 +180,31 @@ class Quorum:
             self.landed_s[record.seq] = 0.0
         self._history.begun_after[birth.incarnation] = end.seq
         self.spread()
+
+    def copied(self) -> JournalCopy:
+        """As an operator copies an engine's data."""
+        assert self.birth is not None
+        records, landed_s, ids = dict(self.records), dict(self.landed_s), dict(self.ids)
+        return JournalCopy(self.birth, self.trimmed, self.last, records, landed_s, ids, list(self._elections))
+
+    def put_back(self, copy: JournalCopy) -> None:
+        """It takes the place of what is there."""
+        self.birth, self.trimmed, self.last = copy.birth, copy.trimmed, copy.last
+        self.records, self.landed_s, self.ids = dict(copy.records), dict(copy.landed_s), dict(copy.ids)
+        self._elections = list(copy.elections)
+        self.spread()
+        self.wake()
+
+    def write_stray(self, upto: int) -> None:
+        """Somebody who is none of the replicas writes, up to that number."""
+        while self.last < upto:
+            seq, id = self.last + 1, f"stray {self.last + 1}".encode()
+            entry = Entry(id, self.ids[self.last], 0, int(self._now_ms()), [])
+            self.records[seq] = Record(seq, id, codec.encode(entry))
+            self.landed_s[seq] = self._loop.time()
+            self.last, self.ids[seq] = seq, id
+        self.spread()
+        self.wake()
 
     def lose(self, machines: list[str]) -> int | None:
         """These disks are gone. Returns the last entry that is left if a majority was among them, else None: the others

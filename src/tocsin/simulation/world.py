@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import shutil
 from collections.abc import Callable
@@ -51,6 +52,9 @@ class World:
         self.receivers = Receivers(loop, self.chance, self.history, self.now_ms, self.tell)
         self.snapshot_interval_s = snapshot_interval_s
         self.troubles = 0
+        self.undisturbed = asyncio.Event()
+        """Set, unless a fault must not be mixed with others: these wait."""
+        self.undisturbed.set()
         self.busy = 0
         """Clients that wait for an answer."""
         self.leapt_s = 0.0

@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from tocsin.errors import ChainBroken, Conflict, Gap
+from tocsin.errors import ChainBroken, Conflict, Gap, PlaceTrimmed
 from tocsin.journal.codec import ENTRY_BYTES_MAX
 from tocsin.journal.contract import Journal, Origin, Record, settle
 from tocsin.model.entry import Position
@@ -201,6 +201,30 @@ class JournalConformance(ABC):
         except Conflict:
             return
         raise AssertionError("the entry of another was taken for ours")
+
+    async def a_lost_answer_whose_place_was_trimmed_is_not_certain(
+        self, journal: Journal, folder: Path
+    ) -> None:
+        """It may have been ours."""
+        await _append(journal, 0)
+        await journal.trim(1)
+        try:
+            await settle(journal, b"i" * 16, b"late", journal.birth.start)
+        except PlaceTrimmed:
+            return
+        raise AssertionError("what nobody can know was taken for certain")
+
+    async def a_lost_answer_of_a_journal_that_went_back_is_not_certain(
+        self, journal: Journal, folder: Path
+    ) -> None:
+        kept = await _append(journal, 0)
+        for after in (Position(5, b"j" * 16), Position(1, b"j" * 16)):
+            try:
+                await settle(journal, b"i" * 16, b"late", after)
+            except ChainBroken:
+                continue
+            raise AssertionError("what nobody can know was taken for certain")
+        assert await _read(journal, 0, 1) == [kept]
 
     async def entries_of_the_largest_size_are_kept_whole(self, journal: Journal, folder: Path) -> None:
         raw = os.urandom(ENTRY_BYTES_MAX + 1024)  # what cannot be compressed grows a little in the codec

@@ -24,18 +24,20 @@ from tocsin.journal import codec
 from tocsin.journal.contract import Election, Record
 from tocsin.model import change as c
 from tocsin.model.change import Change
-from tocsin.model.entry import Position
-from tocsin.replica import leader, wishes
+from tocsin.model.entry import Entry, Position
+from tocsin.replica import applying, chain, follower, leader, recovery, wishes
 from tocsin.replica.follower import catch_up
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.wishes import Wish
 from tocsin.replica.wishes import settle as settle_wish
+from tocsin.simulation import quorum
 from tocsin.simulation.quorum import Quorum
 from tocsin.simulation.virtual import Process
 from tocsin.state import apply as state_apply
 from tocsin.state.apply import tentative
 from tocsin.state.apply.context import Context
 from tocsin.state.apply.dispatch import _HANDLERS, handle
+from tocsin.state.store import Store
 
 
 def launched_before_the_acknowledgement() -> AbstractContextManager[None]:
@@ -151,6 +153,23 @@ def places_are_given_out_twice() -> AbstractContextManager[None]:
     return replaced(Quorum, put=put)
 
 
+def ends_are_not_compared() -> AbstractContextManager[None]:
+    def check_end(end: Position, after: int, id: bytes | None) -> None:
+        return
+
+    places = (quorum, follower, recovery, chain)
+    return together(*(replaced(place, check_end=check_end) for place in places))
+
+
+def entries_follow_any_other() -> AbstractContextManager[None]:
+    sound = applying.apply
+
+    def apply(store: Store, seq: int, entry: Entry, raw: bytes) -> list[object]:
+        return sound(store, seq, msgspec.structs.replace(entry, prev=store.meta.last_id), raw)
+
+    return replaced(applying, apply=apply)
+
+
 def callers_are_told_that_it_was_done() -> AbstractContextManager[None]:
     """Before it is, whatever becomes of it."""
     sound = leader.prepared
@@ -234,6 +253,24 @@ MUTANTS = (
         ("entry size",),
         Search(("lost answers",), 1, PLAIN, lasts_s=30, count=1, least_s=2.0, more=("herd",), first=18),
         entries_grow_with_what_is_asked_for,
+    ),
+    Mutant(
+        "the end of the journal is not compared",
+        "a replica does not notice that the journal ends before what it has seen",
+        ("chain",),
+        Search(
+            ("restored journal",), 3, PLAIN, lasts_s=60, count=1, given={"for_s": 3.0, "written": "behind"}
+        ),
+        ends_are_not_compared,
+    ),
+    Mutant(
+        "an entry follows any other",
+        "entries are applied whatever they name as the one before them",
+        ("chain",),
+        Search(
+            ("restored journal",), 3, PLAIN, lasts_s=60, count=1, given={"for_s": 3.0, "written": "ahead"}
+        ),
+        entries_follow_any_other,
     ),
     Mutant(
         "a place is given out twice",

@@ -5,6 +5,7 @@ is at work is healthy.
 ``ways``       messages that get lost, come late, overtake each other
 ``timepieces`` clocks that run away, jump and stop
 ``disks``      slow, damaged and lost
+``journals``   an engine that is restored from an old copy
 ``places``     receivers that fail, hang, and lie
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tocsin.simulation.faults import disks, places, processes, timepieces, ways
+from tocsin.simulation.faults import disks, journals, places, processes, timepieces, ways
 from tocsin.simulation.history import Fault
 from tocsin.simulation.world import BROKEN, World
 
@@ -45,6 +46,7 @@ FAULTS: dict[str, Callable[[World, dict[str, Any]], Awaitable[None]]] = {
     "damaged snapshot": disks.damaged_snapshot,
     "left behind": disks.left_behind,
     "lost state": disks.lost_state,
+    "restored journal": journals.restored,
     "bad receivers": places.bad,
     "receivers down": places.down,
     "lies": places.lies,
@@ -53,6 +55,7 @@ FAULTS: dict[str, Callable[[World, dict[str, Any]], Awaitable[None]]] = {
 
 async def break_something(world: World, kind: str, what: dict[str, Any]) -> None:
     """Until it is mended again."""
+    await world.undisturbed.wait()
     world.troubles += 1
     broken: list[Fault] = []
     BROKEN.set(broken)

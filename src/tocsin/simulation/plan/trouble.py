@@ -87,6 +87,10 @@ def _lost_disks(count: int) -> _Draw:
     return drawn
 
 
+def _restored(chance: random.Random, names: list[str]) -> dict[str, Any]:
+    return {"for_s": _for_s(chance, 2, 30), "written": chance.choice(["behind", "equal", "ahead"])}
+
+
 def _receivers(chance: random.Random, names: list[str]) -> dict[str, Any]:
     return {
         "manner": chance.choice(["failing", "hanging", "slow", "silent"]),
@@ -125,6 +129,7 @@ _FAMILIES: dict[str, dict[str, _Draw]] = {
         "left behind": _lasting(10, 60),
         "lost state": _lasting(0.5, 10),
     },
+    "journal": {"restored journal": _restored},
     "target": {"bad receivers": _receivers, "receivers down": _down, "lies": _lasting(5, 60)},
     "upgrade": {"rolling restart": _lasting(0.2, 5), "step down": _lasting(0.1, 1)},
 }

@@ -36,8 +36,9 @@ SCENARIOS = {
     "events": "events to Kafka and NATS, beside their bare producers",
     "simulation": "simulated hours a minute",
     "failover": "kill -9 of the leader of three (only when asked for)",
+    "idle": "processor time and memory of three that have nothing to do (only when asked for)",
 }
-DEFAULT = [name for name in SCENARIOS if name != "failover"]
+DEFAULT = [name for name in SCENARIOS if name not in ("failover", "idle")]
 
 
 def main() -> None:
@@ -89,7 +90,11 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=_Help,
     )
     found.add_argument(
-        "scenarios", nargs="*", metavar="SCENARIO", type=_scenario, help="which; none: all but failover"
+        "scenarios",
+        nargs="*",
+        metavar="SCENARIO",
+        type=_scenario,
+        help="which; none: all but failover and idle",
     )
     add = found.add_argument
     add("--json", type=Path, default=Path("bench-results.json"), help="the figures go to this file")

@@ -82,8 +82,12 @@ evenly, so a figure is right to about {1 / PER_SECOND:.2f} s.
 
 {table(results)}
 
-Most of it is the time for which a leader's authority may last after its last sign of life: until then nobody else may
-act. A planned hand-over (`tocsin cluster step-down`, SIGTERM) does not wait for that and takes less than half a second.
+Most of it is the time for which the lease of a leader lasts after its last presence: until then no other replica
+may act. A planned hand-over (`tocsin cluster step-down`, SIGTERM) does not wait for that and takes less than half a
+second.
+
+A leader that is wedged (its loop, its state or its disk stands still) is followed about 7 s later: 5 s until
+that is certain, then the same.
 
 Measured with `{COMMAND.format(trials=trials)}`, which writes this page.
 """

@@ -4,6 +4,7 @@
   python -m bench herd --size 1000000      one scenario, of the size that you want
   python -m bench creating steady          some of them
   python -m bench failover --trials 20     how long nobody launches after a kill -9 of the leader
+  python -m bench retention --retention-schedules 20000 --retention-seconds 600
   python -m bench full --size 30000000     very many schedules held, and everything asked of them: hours
 
 scenarios:
@@ -34,6 +35,7 @@ SCENARIOS = {
     "exec": "commands a second, beside the bare posix_spawn",
     "payloads": "launches with 50 KB payloads, and the memory that they take",
     "events": "events to Kafka and NATS, beside their bare producers",
+    "retention": "schedules at their limit of history, while they launch",
     "simulation": "simulated hours a minute",
     "failover": "kill -9 of the leader of three (only when asked for)",
     "idle": "processor time and memory of three that have nothing to do (only when asked for)",
@@ -116,6 +118,9 @@ def parser() -> argparse.ArgumentParser:
     size("--commands", type=int, default=3_000, help="commands that are due at once")
     size("--payloads", type=int, default=5_000, help="launches with 50 KB payloads that are due at once")
     size("--events", type=int, default=100_000, help="events that are due at once")
+    size("--retention-schedules", type=int, default=2_000, help="schedules at their limit of history")
+    size("--retention-each", type=int, default=1_000, help="launches that are kept of each of them")
+    size("--retention-seconds", type=int, default=60, help="how long they launch (full: 20000 for 600 s)")
     size("--trials", type=int, default=5, help="of each fault (failover)")
     full.options(found.add_argument_group("full"))
     return found

@@ -20,10 +20,10 @@ def is_possible() -> bool:
 
 
 @contextlib.contextmanager
-def three(folder: Path) -> Iterator[Cluster]:
+def three(folder: Path, *more: str) -> Iterator[Cluster]:
     folder.mkdir(parents=True, exist_ok=True)
     # Snapshots as often as users have them, not as often as tests want them.
-    options = ["--snapshot-interval", "5m", "--rate-limit", "0"]
+    options = ["--snapshot-interval", "5m", "--rate-limit", "0", *more]
     cluster = Cluster(folder, on_loopback("abc"), *options)
     try:
         cluster.start()

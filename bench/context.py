@@ -73,16 +73,16 @@ class Context:
                 followers = [replica for replica in three if replica is not leader]
                 found = [cluster.running(replica) for replica in (leader, *followers)]
                 yield found
-                self._note_longest(CLUSTER, found)
+                self.note_longest(CLUSTER, found)
 
     @contextlib.contextmanager
     def alone(self, *options: str) -> Iterator[Running]:
         with serving(self.place("data"), *options) as service:
             found = service.running()
             yield found
-            self._note_longest(OURS, [found])
+            self.note_longest(OURS, [found])
 
-    def _note_longest(self, who: str, services: Sequence[Running]) -> None:
+    def note_longest(self, who: str, services: Sequence[Running]) -> None:
         key = self.scenario, who
         for service in services:
             with contextlib.suppress(OSError):  # it was killed, as some scenarios do

@@ -55,3 +55,43 @@ def a_scenario_measures_a_real_service_and_writes_what_it_found(tmp_path: Path) 
     assert ours["value"] > 0
     assert limit["is_limit"]
     assert [goal["text"] for goal in told["goals"]] == ["commands (true), exit status and output recorded"]
+
+
+def retention_deletes_what_is_too_much_while_a_real_service_launches(tmp_path: Path) -> None:
+    """The scenario in small: 240 schedules at their limit."""
+    found = tmp_path / "found.json"
+    words = [
+        "retention",
+        "--retention-schedules",
+        "240",
+        "--retention-each",
+        "50",
+        "--retention-seconds",
+        "15",
+    ]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "bench",
+            *words,
+            "--without-cluster",
+            "--json",
+            str(found),
+            "--folder",
+            str(tmp_path),
+        ],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(found.read_text())
+    assert told["notes"] == [], done.stdout
+    more = told["figures"][0]["more"]
+    assert more["deleted"] > 0, more
+    assert more["deleted"] >= more["launched"] // 4, more
+    assert (more["leader_changes"], more["absences"], more["missed"]) == (0, 0, 0), more
+    assert more["kept"] <= 240 * 50 + more["launched"] - more["deleted"] + 240, more

@@ -172,5 +172,6 @@ async def _slowest_write(url: str, seconds: float) -> float:
     asyncio.get_running_loop().call_later(seconds, over.set)
     await asking.until(over)
     if asking.wrong:
-        raise RuntimeError(f"{len(asking.wrong)} requests were refused: {asking.wrong[0]}")
+        first, last = asking.wrong[0], asking.wrong[-1]
+        raise RuntimeError(f"{len(asking.wrong)} requests were refused: {first}, and at last {last}")
     return max(asking.times_s["create"] + asking.times_s["edit"], default=0.0)

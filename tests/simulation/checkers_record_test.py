@@ -133,6 +133,31 @@ def what_was_forgotten_had_been_recorded() -> None:
     assert found(telling, "nothing lost") == []
 
 
+def _deleted(name: str, kept_each: int, **fields: object) -> list[str]:
+    """What is found when that one of five launches was deleted."""
+    telling = ordinary()
+    telling.rows[name] = msgspec.structs.replace(telling.rows[name], **fields)
+    history = telling.told()
+    history.kept_each = kept_each
+    history.finals = {
+        replica: msgspec.structs.replace(final, deleted=[name]) for replica, final in history.finals.items()
+    }
+    return found(history, "kept")
+
+
+def a_launch_that_was_deleted_although_it_is_to_be_kept_is_found() -> None:
+    oldest = min(ordinary().rows)
+    newer = len(ordinary().rows) - 1
+    assert _deleted(oldest, kept_each=newer) == []
+    text = f"{oldest} was deleted with {newer} newer ones; {newer + 1} are kept"
+    assert _deleted(oldest, kept_each=newer + 1) == [text]
+
+
+def a_launch_that_was_deleted_while_it_was_open_is_found() -> None:
+    oldest = min(ordinary().rows)
+    assert _deleted(oldest, kept_each=1, state="running") == [f"{oldest} was deleted while it was running"]
+
+
 def a_launch_that_is_recorded_twice_is_found() -> None:
     telling = ordinary()
     history = telling.told()

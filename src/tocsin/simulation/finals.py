@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
 
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind, LaunchState
@@ -52,17 +55,52 @@ def _versions(db: sqlite3.Connection) -> list[VersionRow]:
     return sorted(found, key=lambda row: (row.id, row.since_ms, row.version))
 
 
-def _launches(db: sqlite3.Connection, ids: dict[int, str]) -> list[LaunchRow]:
+def note_deleted(db: sqlite3.Connection) -> None:
+    """From now on this connection keeps what is deleted from its history, for ``deleted`` to read."""
+    if db.execute("SELECT 1 FROM temp.sqlite_master WHERE name = 'deleted_launch'").fetchone():
+        return
+    for table in ("launch", "attempt"):
+        columns = [name for _, name, *_ in db.execute(f"PRAGMA main.table_info({table})")]
+        listed = ", ".join(f"OLD.{name}" for name in columns)
+        db.execute(f"CREATE TEMP TABLE deleted_{table} AS SELECT * FROM main.{table} WHERE 0")
+        db.execute(
+            f"CREATE TEMP TRIGGER note_{table} AFTER DELETE ON main.{table} "
+            f"BEGIN INSERT INTO deleted_{table} VALUES ({listed}); END"
+        )
+
+
+def deleted(db: sqlite3.Connection) -> list[LaunchRow]:
+    """Launches that were deleted since the last look, as they were."""
+    if db.execute("SELECT 1 FROM deleted_launch LIMIT 1").fetchone() is None:
+        return []
+    ids = dict(db.execute("SELECT sid, id FROM revision"))
+    ids.update(db.execute("SELECT sid, id FROM schedule"))
+    found = _launches(db, ids, "deleted_")
+    db.execute("DELETE FROM deleted_launch")
+    db.execute("DELETE FROM deleted_attempt")
+    return found
+
+
+def with_deleted(found: Final, rows: Iterable[LaunchRow]) -> Final:
+    """As if nothing had been deleted: every promise holds for what is recorded no more, too."""
+    names = {row.name for row in found.launches}
+    gone = [row for row in rows if row.name not in names]
+    return msgspec.structs.replace(
+        found, launches=[*gone, *found.launches], deleted=[row.name for row in gone]
+    )
+
+
+def _launches(db: sqlite3.Connection, ids: dict[int, str], prefix: str = "") -> list[LaunchRow]:
     failed: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
     for lid, attempt, ended_ms, reason in db.execute(
-        "SELECT lid, attempt, ended_ms, reason FROM attempt ORDER BY lid, attempt"
+        f"SELECT lid, attempt, ended_ms, reason FROM {prefix}attempt ORDER BY lid, attempt"
     ):
         failed[lid].append((attempt, ended_ms, reason))
     found = []
     for row in db.execute(
         "SELECT lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, "
         f"{STARTED_AT.format('')}, "
-        "ended_ms, cancel, reason, held_ms FROM launch ORDER BY lid"
+        f"ended_ms, cancel, reason, held_ms FROM {prefix}launch ORDER BY lid"
     ):
         lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, started_ms, *rest = (
             row

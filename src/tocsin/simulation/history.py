@@ -187,6 +187,8 @@ class Final(msgspec.Struct, frozen=True):
     missed: list[MissedRow]
     absences: list[tuple[int, int]]
     due: dict[str, tuple[int, int]]
+    deleted: list[str] = []
+    """Names of those among the launches that retention has deleted."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -236,6 +238,10 @@ class History(msgspec.Struct):
     than one only where a journal was put back and gave the number out anew."""
     schedule_ids: dict[tuple[str, int], set[str]] = msgspec.field(default_factory=dict)
     """The same for the numbers of schedules (``sid``)."""
+    deleted: dict[str, LaunchRow] = msgspec.field(default_factory=dict)
+    """By name: launches that retention has deleted, as they were."""
+    kept_each: int = 0
+    """So many launches of each schedule are kept."""
     finals: dict[str, Final] = msgspec.field(default_factory=dict)
     """By replica."""
     begun_after: dict[str, int] = msgspec.field(default_factory=dict)

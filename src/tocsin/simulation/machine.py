@@ -29,6 +29,7 @@ from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.office import ElectedOffice
 from tocsin.replica.parts import Paths, Setup
 from tocsin.replica.replica import Replica
+from tocsin.simulation import finals
 from tocsin.simulation.chance import Chance
 from tocsin.simulation.clocks import MachineClock
 from tocsin.simulation.history import Applied, Authority, History, Snapped
@@ -43,8 +44,6 @@ from tocsin.state import schema
 from tocsin.state.digest import full_digest
 from tocsin.state.store import Store
 
-RETENTION = Retention(age_ms=400 * 86_400_000, each=1_000_000, total=100_000_000)
-"""Nothing is forgotten: checkers want to see it all."""
 MOMENT_S = 0.001
 RESTART_S = 2.0
 """Whoever looks after processes starts one that ended by itself again."""
@@ -60,6 +59,7 @@ class Surrounding(Protocol):
     quorum: Quorum
     receivers: Receivers
     snapshot_interval_s: float
+    retention: Retention
 
     def now_ms(self) -> float: ...
 
@@ -233,7 +233,7 @@ class Machine:
             targets={"exec": command, "http": http, "null": herd},
             clock=guard,
             metrics=Metrics(),
-            retention=RETENTION,
+            retention=around.retention,
             snapshot_interval_s=around.snapshot_interval_s,
             backups=Backups(
                 self._backup.as_uri(), keep=4, owner=Owner(_signed, lambda: [f"{each}=" for each in names])
@@ -253,6 +253,8 @@ class Machine:
             )
         )
 
+        finals.note_deleted(store.db)
+        history.deleted.update((row.name, row) for row in finals.deleted(store.db))
         if meta.next_lid != self._next_lid or meta.next_sid != self._next_sid:
             self._note_names(store)
 

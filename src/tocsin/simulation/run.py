@@ -15,7 +15,7 @@ from tocsin.simulation import clients, leap, replay
 from tocsin.simulation.checkers import ALL
 from tocsin.simulation.checkers.contract import Finding
 from tocsin.simulation.faults import FAULTS, break_something
-from tocsin.simulation.finals import final
+from tocsin.simulation.finals import final, with_deleted
 from tocsin.simulation.history import History
 from tocsin.simulation.plan import Action, Plan
 from tocsin.simulation.trace import Trace, listening
@@ -126,7 +126,7 @@ async def _story(world: World, plan: Plan, progress: Progress | None) -> None:
     for name, machine in world.machines.items():
         replica = machine.replica
         if replica is not None and replica._parts is not None:
-            found = final(replica._store)
+            found = with_deleted(final(replica._store), history.deleted.values())
             history.finals[name] = found if world.start is None else world.start.since(found)
 
 

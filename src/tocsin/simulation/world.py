@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from tocsin.decide.retention import Retention
 from tocsin.simulation.chance import Chance
 from tocsin.simulation.clocks import MachineClock
 from tocsin.simulation.history import Fault, History
@@ -26,6 +27,11 @@ DRIFT = 0.0005
 """By so much a healthy clock runs too fast or too slowly at the most."""
 AHEAD_MS = 200.0
 """By so much healthy clocks are off."""
+
+
+KEPT_EACH = (3, 20, 1_000_000)
+"""Of each schedule so many launches are kept. Nothing is deleted for its age: the weather here includes clocks that are
+years ahead."""
 
 
 class World:
@@ -51,6 +57,9 @@ class World:
         self.quorum = Quorum(loop, names, self.now_ms, self.history)
         self.receivers = Receivers(loop, self.chance, self.history, self.now_ms, self.tell)
         self.snapshot_interval_s = snapshot_interval_s
+        each = self.chance.of("retention").choice(KEPT_EACH) if start is None else KEPT_EACH[-1]
+        self.retention = Retention(age_ms=400 * 86_400_000, each=each, total=100_000_000)
+        self.history.kept_each = each
         self.troubles = 0
         self.undisturbed = asyncio.Event()
         """Set, unless a fault must not be mixed with others: these wait."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from tests.simulation.mutants.contract import (
@@ -22,8 +22,9 @@ from tocsin.model.cluster import PeerStatus
 from tocsin.model.launch import CLOSED_FROM
 from tocsin.replica import rounds
 from tocsin.replica.parts import Parts
+from tocsin.simulation import world
 from tocsin.simulation.virtual import PROCESS
-from tocsin.state import snapshot
+from tocsin.state import retention, snapshot
 from tocsin.state.apply.context import Context
 from tocsin.state.apply.dispatch import _HANDLERS
 
@@ -64,6 +65,17 @@ def one_replica_knows_better() -> AbstractContextManager[None]:
     return exchanged(_HANDLERS, c.LaunchesSucceeded, succeeded)
 
 
+def the_newest_history_is_deleted() -> AbstractContextManager[None]:
+    def newest(db: sqlite3.Connection, sid: int, count: int) -> Iterator[int]:
+        rows = db.execute(
+            "SELECT lid FROM launch WHERE sid = ? AND state >= ? ORDER BY instant_s DESC LIMIT ?",
+            (sid, CLOSED_FROM, count),
+        )
+        return (lid for (lid,) in rows)
+
+    return together(replaced(retention, _oldest=newest), replaced(world, KEPT_EACH=(3,)))
+
+
 SLOW = once_a_second(target=calling("exec", "slow"))
 
 MUTANTS = (
@@ -94,5 +106,12 @@ MUTANTS = (
         ("replicas agree",),
         Search(("step down",), 3, once_a_second(target=calling("plain"))),
         one_replica_knows_better,
+    ),
+    Mutant(
+        "the newest history deleted",
+        "retention deletes the newest launches of a schedule where it should delete the oldest",
+        ("kept",),
+        Search(("step down",), 3, once_a_second(target=calling("plain"))),
+        the_newest_history_is_deleted,
     ),
 )

@@ -19,6 +19,7 @@ from tocsin.simulation.checkers import (
     entry_size,
     failover,
     fenced,
+    kept,
     missed,
     no_double,
     nobody_ends,
@@ -59,6 +60,7 @@ ALL: tuple[Checker, ...] = tuple(
         deadline,
         retry,
         missed,
+        kept,
         calm,
         chronos,
     )

@@ -11,7 +11,7 @@ from tests.core.desk import Desk, schedule_of
 from tocsin.model import change as c
 from tocsin.model.command import Backfill, DeleteSchedule, PutSchedule
 from tocsin.state import queries, retention
-from tocsin.targets.contract import SUCCEEDED
+from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 START = 1_700_000_000
 DAY_MS = 86_400_000
@@ -91,6 +91,22 @@ def open_launches_are_never_deleted(desk: Desk) -> None:
     assert len(desk.states_of("s")) == 3
     desk.commit(c.HistoryForgotten([1, 2, 3], desk.now_ms))
     assert len(desk.states_of("s")) == 3
+
+
+def a_launch_in_doubt_is_not_deleted_while_it_keeps_its_place(desk: Desk) -> None:
+    """Its schedule records a skip for each occurrence meanwhile, and these are not to push it out."""
+    desk.command(DeleteSchedule("s"))
+    desk.command(PutSchedule(schedule_of(id="f", cron="@every 10s", overlap="forbid")))
+    _launch(desk, 1, end=False)
+    desk.end(*desk.flights, Outcome(Verdict.UNKNOWN, reason="cut"))
+    _launch(desk, 20)
+    desk.forget(each=3)
+    assert list(desk.states_of("f").values()) == ["in_doubt", *["skipped"] * 3]
+    desk.now_ms += DAY_MS
+    desk.returned(desk.now_ms - DAY_MS)
+    _launch(desk, 2)
+    desk.forget(each=3)
+    assert "in_doubt" not in desk.states_of("f").values()
 
 
 def an_open_launch_is_deleted_when_it_has_ended_and_its_time_has_come(desk: Desk) -> None:

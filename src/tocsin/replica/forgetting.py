@@ -75,12 +75,12 @@ class Forgetting:
             self._begin()
         db, meta, before_ms = self._store.db, self._store.meta, now_ms - self._keep.age_ms
         new = retention.uncounted(
-            db, meta.counted_lid, self._keep.each, COUNTED_AT_ONCE, DELETED_AT_ONCE - OLD_AT_ONCE
+            db, meta.counted_lid, self._keep.each, now_ms, COUNTED_AT_ONCE, DELETED_AT_ONCE - OLD_AT_ONCE
         )
         too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
-        old = retention.old(db, self._after_lid, before_ms, too_many, OLD_AT_ONCE)
+        old = retention.old(db, self._after_lid, before_ms, now_ms, too_many, OLD_AT_ONCE)
         self._after_lid = old.stays_upto_lid
-        many, kept_each = self._too_many() if new.is_last else ([], 0)
+        many, kept_each = self._too_many(now_ms) if new.is_last else ([], 0)
         lids = sorted({*new.surplus, *old.lids, *many})
         # A version can be deleted when its launches are gone.
         versions = self._old_versions(before_ms) if old.is_last else _NO_VERSIONS
@@ -105,7 +105,7 @@ class Forgetting:
         self._after_revision = found.stays_upto
         return found
 
-    def _too_many(self) -> tuple[list[int], int]:
+    def _too_many(self, now_ms: int) -> tuple[list[int], int]:
         """The limit of each schedule is not the one that was kept before: launches that are too many of schedules that
         may not launch any more, and at last the limit itself."""
         keep, meta = self._keep.each, self._store.meta
@@ -115,7 +115,7 @@ class Forgetting:
         if meta.kept_each and keep > meta.kept_each:
             return [], keep
         found = retention.surplus(
-            self._store.db, self._after_sid, keep, SCHEDULES_AT_ONCE, DELETED_AT_ONCE - OLD_AT_ONCE
+            self._store.db, self._after_sid, keep, now_ms, SCHEDULES_AT_ONCE, DELETED_AT_ONCE - OLD_AT_ONCE
         )
         self._after_sid, self._is_through = found.stays_upto_sid, found.is_last
         return found.lids, keep if found.is_last else 0

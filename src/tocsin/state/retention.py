@@ -19,6 +19,8 @@ RECORDS_KEPT = 1_000_000
 """Records of who did what are kept as long as history is, but never more of them than this."""
 OLDEST_LOOKED_AT = 100
 """So many launches of one schedule are looked at, at a time, for what is too much of it."""
+MAY_GO = f"state >= {CLOSED_FROM} AND coalesce(held_ms, 0) <= ?"
+"""It has ended, and if in doubt it no longer keeps its place in overlap and limits."""
 VERSION_IS_UNUSED = (
     "before_lid <= :counted_lid + 1 AND NOT EXISTS "
     "(SELECT 1 FROM kept k WHERE k.sid = revision.sid AND k.version = revision.version)"
@@ -72,7 +74,7 @@ class OldRevisions(NamedTuple):
 
 
 def uncounted(
-    db: sqlite3.Connection, counted_lid: int, keep_each: int, look_at: int, limit: int
+    db: sqlite3.Connection, counted_lid: int, keep_each: int, now_ms: int, look_at: int, limit: int
 ) -> Uncounted:
     """The next launches behind the counted ones: so many that about ``limit`` become too much."""
     rows = db.execute(
@@ -97,11 +99,13 @@ def uncounted(
             if expected >= limit:
                 is_last = False
                 break
-    lids = [lid for sid, too_many in over.items() for lid in _oldest(db, sid, too_many)]
+    lids = [lid for sid, too_many in over.items() for lid in _oldest(db, sid, too_many, now_ms)]
     return Uncounted(upto_lid, count, lids, is_last)
 
 
-def surplus(db: sqlite3.Connection, after_sid: int, keep_each: int, look_at: int, limit: int) -> Surplus:
+def surplus(
+    db: sqlite3.Connection, after_sid: int, keep_each: int, now_ms: int, look_at: int, limit: int
+) -> Surplus:
     """Of all schedules behind this one, among the next so many: for a limit that is lower than it was."""
     rows = db.execute(
         "SELECT sid, sum(launches) FROM kept WHERE sid > ? GROUP BY sid LIMIT ?", (after_sid, look_at)
@@ -110,7 +114,7 @@ def surplus(db: sqlite3.Connection, after_sid: int, keep_each: int, look_at: int
     stays_upto_sid = after_sid
     for sid, launches in rows:
         if launches > keep_each:
-            found += _oldest(db, sid, min(launches - keep_each, OLDEST_LOOKED_AT))
+            found += _oldest(db, sid, min(launches - keep_each, OLDEST_LOOKED_AT), now_ms)
         if not found:
             stays_upto_sid = sid
         elif len(found) >= limit:
@@ -118,27 +122,30 @@ def surplus(db: sqlite3.Connection, after_sid: int, keep_each: int, look_at: int
     return Surplus(found, stays_upto_sid, is_last=not found and len(rows) < look_at)
 
 
-def _oldest(db: sqlite3.Connection, sid: int, count: int) -> Iterator[int]:
-    """The closed ones among the oldest launches of a schedule."""
+def _oldest(db: sqlite3.Connection, sid: int, count: int, now_ms: int) -> Iterator[int]:
+    """Those among the oldest launches of a schedule that can be deleted."""
     rows = db.execute(
-        "SELECT lid, state FROM launch INDEXED BY launch_by_name WHERE sid = ? ORDER BY instant_s, kind LIMIT ?",
-        (sid, count),
+        f"SELECT lid, {MAY_GO} FROM launch INDEXED BY launch_by_name WHERE sid = ? ORDER BY instant_s, kind LIMIT ?",
+        (now_ms, sid, count),
     )
-    return (lid for lid, state in rows if state >= CLOSED_FROM)
+    return (lid for lid, may_go in rows if may_go)
 
 
-def old(db: sqlite3.Connection, after_lid: int, before_ms: int, too_many: int, limit: int) -> Old:
+def old(
+    db: sqlite3.Connection, after_lid: int, before_ms: int, now_ms: int, too_many: int, limit: int
+) -> Old:
     """Closed launches among the next so many: those that ended before that moment, and the oldest if there are too many
     in all. Launches are numbered in the order of time: where none is old and one is not, there are no more."""
     rows = db.execute(
-        "SELECT lid, state, ended_ms, asked_ms IS NULL AND coalesce(started_ms, ended_ms, instant_s * 1000) >= ? "
+        f"SELECT lid, {MAY_GO}, ended_ms, "
+        "asked_ms IS NULL AND coalesce(started_ms, ended_ms, instant_s * 1000) >= ? "
         "FROM launch WHERE lid > ? ORDER BY lid LIMIT ?",
-        (before_ms, after_lid, limit),
+        (now_ms, before_ms, after_lid, limit),
     ).fetchall()
     lids: list[int] = []
     stays_upto_lid, saw_young = after_lid, False
-    for lid, state, ended_ms, is_young in rows:
-        if state >= CLOSED_FROM and (ended_ms < before_ms or too_many > len(lids)):
+    for lid, may_go, ended_ms, is_young in rows:
+        if may_go and (ended_ms < before_ms or too_many > len(lids)):
             lids.append(lid)
         else:
             saw_young = saw_young or bool(is_young)

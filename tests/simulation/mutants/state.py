@@ -66,7 +66,7 @@ def one_replica_knows_better() -> AbstractContextManager[None]:
 
 
 def the_newest_history_is_deleted() -> AbstractContextManager[None]:
-    def newest(db: sqlite3.Connection, sid: int, count: int) -> Iterator[int]:
+    def newest(db: sqlite3.Connection, sid: int, count: int, now_ms: int) -> Iterator[int]:
         rows = db.execute(
             "SELECT lid FROM launch WHERE sid = ? AND state >= ? ORDER BY instant_s DESC LIMIT ?",
             (sid, CLOSED_FROM, count),

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 
 from tocsin.model import change as c
-from tocsin.model.launch import CLOSED_FROM, LaunchKind
+from tocsin.model.launch import LaunchKind
 from tocsin.state.apply.context import Context, numbers
-from tocsin.state.retention import RECORDS_KEPT, REVISION_MAY_GO
+from tocsin.state.retention import MAY_GO, RECORDS_KEPT, REVISION_MAY_GO
 
 ROWS_AT_ONCE = 500
-_THESE = f"lid IN (SELECT value FROM json_each(?)) AND state >= {CLOSED_FROM}"
+_THESE = "lid IN (SELECT value FROM json_each(?))"
 _ADD = "ON CONFLICT (sid, version) DO UPDATE SET launches = launches + excluded.launches"
 
 
@@ -62,8 +62,12 @@ def _count(context: Context, upto_lid: int) -> None:
 def _delete_launches(context: Context, lids: list[int]) -> None:
     """Without a record nobody can tell whether an occurrence was launched or skipped: up to the newest that is deleted,
     each of them may have been, and none is decided again."""
-    db, meta, _ = context
-    these = numbers(lids)
+    db, meta, entry = context
+    may_go = db.execute(
+        f"SELECT l.lid FROM json_each(?) j CROSS JOIN launch l ON l.lid = j.value WHERE {MAY_GO}",
+        (numbers(lids), entry.time_ms),
+    ).fetchall()
+    these = numbers([lid for (lid,) in may_go])
     db.execute(
         f"INSERT INTO forgotten SELECT sid, max(instant_s) FROM launch WHERE {_THESE} "
         f"AND kind = {LaunchKind.SCHEDULED:d} GROUP BY sid "
@@ -80,13 +84,9 @@ def _delete_launches(context: Context, lids: list[int]) -> None:
         "(SELECT l.sid FROM json_each(?) j CROSS JOIN launch l ON l.lid = j.value)",
         (these,),
     )
-    db.execute(
-        "DELETE FROM attempt WHERE lid IN (SELECT l.lid FROM json_each(?) j CROSS JOIN launch l "
-        f"ON l.lid = j.value WHERE l.state >= {CLOSED_FROM})",
-        (these,),
-    )
-    deleted = db.execute(f"DELETE FROM launch WHERE {_THESE} RETURNING lid", (these,)).fetchall()
-    meta.launches_kept -= sum(lid <= meta.counted_lid for (lid,) in deleted)
+    db.execute("DELETE FROM attempt WHERE lid IN (SELECT value FROM json_each(?))", (these,))
+    db.execute(f"DELETE FROM launch WHERE {_THESE}", (these,))
+    meta.launches_kept -= sum(lid <= meta.counted_lid for (lid,) in may_go)
 
 
 def _delete_records(context: Context, before_ms: int) -> None:

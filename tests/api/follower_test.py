@@ -25,7 +25,7 @@ class _Follower:
     def __init__(self, seq: int, role: Any = "follower", time_ms: int = 0) -> None:
         self.applied = Applied(seq)
         self.role = role
-        self.time_ms = time_ms
+        self.time_ms = self.told_ms = time_ms
 
     @property
     def meta(self) -> _Meta:

@@ -199,7 +199,7 @@ def _long_without_a_snapshot(service: Service, found: Health) -> Health:
         (_two_lost, "2 of 3 replicas do not answer (b, c); without a majority, 2, nothing is written"),
         (_seen_clocks(60_000, 60_000), "The clock here is off: the others agree (b +60s, c +60s)"),
         (_seen_clocks(0, -60_000), "differ from the one here (c -60s)"),
-        (_silent, "the scheduling loop stands still"),
+        (_silent, "The scheduling loop has finished no turn for 3m"),
         (_clock_stepped, "The wall clock has stepped: it is 5w"),
         (_put_back, "ahead, and was put back: 7 schedules have their next instant after"),
         (_long_without_a_snapshot, "There was no snapshot"),

@@ -20,7 +20,7 @@ from tocsin.state.queries import due_behind
 
 OVERDUE_MS = 10_000
 SILENT_MS = 180_000
-"""The leader writes an entry a minute at least. After so long without one its loop stands still."""
+"""After so long without a turn that was finished, the loop of a leader stands still."""
 COUNTED_MAX = 100_000
 """So many schedules are counted for a sentence: more are told as that."""
 SNAPSHOT_INTERVALS_MAX = 3

@@ -80,9 +80,9 @@ def _prepared(
     async def whole() -> tuple[list[Any], list[BaseException | None]]:
         loop = asyncio.get_running_loop()
         wishes = [Wish(command, loop.create_future(), 1) for command in commands]
-        changes = prepared(db, wishes, now_ms).changes
-        await asyncio.sleep(0)
-        return changes, [wish.answer.exception() if wish.answer.done() else None for wish in wishes]
+        found = prepared(db, wishes, now_ms)
+        answers = {id(wish): answer for wish, answer in found.answered}
+        return found.changes, [answers.get(id(wish)) for wish in wishes]
 
     return asyncio.run(whole())
 

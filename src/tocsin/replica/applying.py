@@ -21,11 +21,12 @@ from tocsin.model import change as c
 from tocsin.model.entry import Entry, Position
 from tocsin.replica.notices import Applied
 from tocsin.state.apply import apply, skip, tentative
-from tocsin.state.apply.tentative import TentativeEntry
+from tocsin.state.apply.tentative import Dropped, TentativeEntry
 from tocsin.state.store import Store
 
 log = structlog.get_logger()
 OnApplied = Callable[[int, Store], None]
+OnDropped = Callable[[Sequence[Dropped]], None]
 DIGESTS_KEPT = 64
 _REMEDY = (
     "the state has diverged, or another version wrote the entry: if other replicas applied it, let this one fetch "
@@ -53,10 +54,12 @@ class Applier:
         store: Store,
         on_checkpoint: Callable[[sqlite3.Connection], None],
         on_applied: OnApplied | None = None,
+        on_dropped: OnDropped | None = None,
     ) -> None:
         self._store = store
         self._on_checkpoint = on_checkpoint
         self._on_applied = on_applied
+        self._on_dropped = on_dropped
         self.applied = Applied(store.meta.seq)
         self.skips: Mapping[int, bytes] = {}
         """Entries that an operator wants skipped."""
@@ -93,7 +96,15 @@ class Applier:
 
     def begin(self, entry: Entry) -> TentativeEntry:
         """Execute an entry of our own that is not in the journal yet."""
-        return tentative.begin(self._store, entry, codec.encode)
+        executed = tentative.begin(self._store, entry, codec.encode)
+        if executed.dropped and self._on_dropped is not None:
+            self._on_dropped(executed.dropped)
+        return executed
+
+    def roll_back(self) -> None:
+        """Whatever was executed and is not committed."""
+        if self._store.db.in_transaction:
+            self._store.db.execute("ROLLBACK")
 
     def commit(self, executed: TentativeEntry) -> None:
         """It is in the journal now."""

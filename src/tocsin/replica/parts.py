@@ -21,7 +21,7 @@ from tocsin.model.limit import Limit
 from tocsin.observe.metrics import Metrics
 from tocsin.replica import auditor, silence
 from tocsin.replica.afterlife import Afterlife
-from tocsin.replica.applying import Applier, OnApplied
+from tocsin.replica.applying import Applier, OnApplied, OnDropped
 from tocsin.replica.auditor import Auditor, Reading
 from tocsin.replica.backuper import Backuper
 from tocsin.replica.career import Career
@@ -124,6 +124,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """Of an entry: unlike any other."""
     on_applied: OnApplied | None = None
     """Told of every entry that was applied."""
+    on_dropped: OnDropped | None = None
+    """Told of changes that a leader decided on and could not apply."""
     limits: Sequence[Limit] = ()
     presence: PresenceStore | None = None
     """None: no other replica can lead."""
@@ -158,7 +160,7 @@ class Parts:
         self.snapshotter = Snapshotter(
             paths.snapshots, setup.journal.birth, clock, metrics, self._on_snapshot, setup.digests()
         )
-        self.applier = Applier(store, self.snapshotter.pin, setup.on_applied)
+        self.applier = Applier(store, self.snapshotter.pin, setup.on_applied, setup.on_dropped)
         self.own_terms = OwnTerms(paths.terms)
         self.afterlife = Afterlife(setup.targets, clock, self.own_terms)
         self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)

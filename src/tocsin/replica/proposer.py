@@ -84,8 +84,8 @@ class Proposer:
         try:
             self.sent_s = sent_s = self._clock.elapsed_s()
             await self._append(entry.id, executed.raw, after, election)
-        except BaseException:
-            await asyncio.shield(self._on_state(executed.roll_back))
+        except (Exception, asyncio.CancelledError):
+            await self._on_state(executed.roll_back)
             raise
         self._office.renewed(sent_s)
         self.append_s = self._clock.elapsed_s() - sent_s
@@ -98,13 +98,10 @@ class Proposer:
 
     async def _execute(self, entry: Entry) -> TentativeEntry:
         """Nothing is in the journal yet, so a disk without room is a reason to refuse."""
-        executing: asyncio.Future[TentativeEntry] = asyncio.ensure_future(
-            self._on_state(self._applier.begin, entry)
-        )
         try:
-            executed = await asyncio.shield(executing)
+            executed: TentativeEntry = await self._on_state(self._applier.begin, entry)
         except asyncio.CancelledError:  # the thread goes on: no transaction may stay open behind it
-            await self._on_state((await executing).roll_back)
+            await self._on_state(self._applier.roll_back)
             raise
         except sqlite3.OperationalError as wrong:
             if is_damage(wrong):
@@ -172,7 +169,7 @@ class Proposer:
         """The entry is the truth already. Where there is no room to commit it, there is no way but to wait."""
         while True:
             try:
-                await asyncio.shield(self._on_state(self._applier.commit, executed))
+                await self._on_state(self._applier.commit, executed)
                 self.problem = ""
                 self._applier.applied.notice(executed.seq)
                 return

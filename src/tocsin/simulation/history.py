@@ -247,6 +247,8 @@ class History(msgspec.Struct):
     begun_after: dict[str, int] = msgspec.field(default_factory=dict)
     """By incarnation: the last entry of a journal that there was before this world, and that goes on in it."""
     ended_badly: list[tuple[float, str, str]] = msgspec.field(default_factory=list)
+    dropped: list[tuple[float, str, str]] = msgspec.field(default_factory=list)
+    """Changes that a leader could not apply: when, who, and what was wrong."""
     """A replica that ended by itself: when, which, and why."""
 
     def final(self) -> Final | None:

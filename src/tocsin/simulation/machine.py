@@ -41,6 +41,7 @@ from tocsin.simulation.targets import Exec, Herd, Http
 from tocsin.simulation.virtual import ASIDE, Process, VirtualLoop
 from tocsin.simulation.workshop import Workshop
 from tocsin.state import schema
+from tocsin.state.apply.tentative import Dropped
 from tocsin.state.digest import full_digest
 from tocsin.state.store import Store
 
@@ -243,6 +244,7 @@ class Machine:
             digests=lambda: _Digests(self._snapped),
             new_id=lambda: ids.randbytes(16),
             on_applied=lambda seq, store: self._applied(process, seq, store),
+            on_dropped=self._dropped,
         )
 
     def _applied(self, process: Process, seq: int, store: Store) -> None:
@@ -257,6 +259,12 @@ class Machine:
         history.deleted.update((row.name, row) for row in finals.deleted(store.db))
         if meta.next_lid != self._next_lid or meta.next_sid != self._next_sid:
             self._note_names(store)
+
+    def _dropped(self, dropped: Sequence[Dropped]) -> None:
+        at_ms = self._around.now_ms()
+        self._around.history.dropped += [
+            (at_ms, self.name, f"{each.change}: {each.error!r}") for each in dropped
+        ]
 
     def _note_names(self, store: Store) -> None:
         """Which launch and schedule got which number: entries speak of them by these."""

@@ -214,7 +214,7 @@ MUTANTS = (
     Mutant(
         "next instant in another entry",
         "an occurrence starts in one entry, and its due row moves in the next",
-        ("nobody ends",),
+        ("nothing dropped",),
         Search(("lost answers",), 4, PLAIN, lasts_s=40, count=5, least_s=2.0),
         due_row_in_an_entry_of_its_own,
     ),

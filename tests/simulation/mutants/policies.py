@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -17,7 +18,9 @@ from tocsin.decide.missed import CatchUp, Presence
 from tocsin.decide.outcome import Ended, Settlement, settle
 from tocsin.decide.timeline import Plan
 from tocsin.model.rule import Missed, decode_rule
-from tocsin.replica import clock_guard, leader, outcomes, rounds
+from tocsin.replica import clock_guard, launcher, leader, outcomes, rounds
+from tocsin.replica.flight import Flight
+from tocsin.replica.launcher import Launcher
 from tocsin.replica.outlook import Outlook
 from tocsin.replica.scheduler import Agenda, agenda
 
@@ -42,6 +45,28 @@ def deadlines_are_ignored() -> AbstractContextManager[None]:
         return Plan(Expression.parse(resolved, timezone=zone), without)
 
     return together(replaced(due, plan=plan), replaced(waiting, plan=plan))
+
+
+def deadlines_are_not_looked_at_before_the_call() -> AbstractContextManager[None]:
+    def left_s(self: Launcher, flight: Flight) -> None:
+        flight.deadline_ms = None
+
+    def hand_over(self: Launcher, flights: Sequence[Flight], *, doubtful: bool = False) -> None:
+        for flight in flights:
+            flight.deadline_ms = None
+        sound(self, flights, doubtful=doubtful)
+
+    sound = Launcher.hand_over
+    return replaced(Launcher, _left_s=left_s, hand_over=hand_over)
+
+
+def the_start_is_recorded_instead_of_the_call() -> AbstractContextManager[None]:
+    return replaced(outcomes, _told_call=lambda flight: None)
+
+
+def few_slots() -> AbstractContextManager[None]:
+    """More launches than slots."""
+    return replaced(launcher, CALLS_AT_ONCE=8)
 
 
 def missed_ones_leave_no_trace() -> AbstractContextManager[None]:
@@ -121,6 +146,30 @@ MUTANTS = (
             once_a_second(target=calling("plain", "slow"), deadline="2s", overlap="queue", missed="all"),
         ),
         deadlines_are_ignored,
+    ),
+    Mutant(
+        "deadline not looked at before the call",
+        "what was started in time and waits for a slot is called however late it is by then",
+        ("deadline",),
+        Search(
+            ("step down",),
+            3,
+            once_a_second(target=calling("plain", "slow", timeout="30s"), deadline="2s"),
+        ),
+        deadlines_are_not_looked_at_before_the_call,
+        few_slots,
+    ),
+    Mutant(
+        "start recorded instead of the call",
+        "a launch that waited for a slot is recorded as started when that was written down",
+        ("deadline",),
+        Search(
+            ("step down",),
+            3,
+            once_a_second(target=calling("plain", "slow", timeout="30s"), deadline="1m"),
+        ),
+        the_start_is_recorded_instead_of_the_call,
+        few_slots,
     ),
     Mutant(
         "missed without a trace",

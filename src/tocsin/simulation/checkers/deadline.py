@@ -1,22 +1,27 @@
 """A start later than the deadline is not a start but a skip; and nothing is skipped as too late that was not.
 
-Lateness is counted from the planned moment, by the clock of whoever decided. A launch that waited for an earlier one
-is judged by the version that is in force when its turn comes. Whoever asks for an occurrence after the fact knows
-that it is late.
+Lateness is counted from the planned moment, by the clock of whoever decided, and again by the clock of whoever called:
+the first call of a launch is its start, and the record is to say so. A process that was paused between its last look at
+the clock and the call is excused. A launch that waited for an earlier one is judged by the version that is in force
+when its turn comes. Whoever asks for an occurrence after the fact knows that it is late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tocsin.simulation.checkers.contract import Checker, Finding
-from tocsin.simulation.checkers.reading import duration_ms, record, versions_by_id
-from tocsin.simulation.history import History, LaunchRow, VersionRow
+from tocsin.simulation.checkers.reading import calls_by_name, duration_ms, record, versions_by_id
+from tocsin.simulation.history import Call, Final, History, LaunchRow, VersionRow
+
+SPARE_MS = 1_000
+"""Between the look at the clock and the call, at the most."""
 
 
 def check(history: History) -> Iterator[Finding]:
     final = record(history)
     by_id = versions_by_id(final)
+    yield from _calls(history, final, by_id)
     for row in [] if final is None else final.launches:
         if row.is_manual or row.is_backfill:
             continue
@@ -33,6 +38,36 @@ def check(history: History) -> Iterator[Finding]:
             deadline_ms = max(duration_ms(rule.schedule.deadline) for rule in rules)
             text = f"{row.name} was started {late_ms} ms late; its deadline is {deadline_ms} ms"
             yield Finding(moment_ms, text, row.name)
+
+
+def _calls(history: History, final: Final | None, by_id: Mapping[str, list[VersionRow]]) -> Iterator[Finding]:
+    """First calls, by the clocks of the machines that made them."""
+    calls = calls_by_name(history)
+    for row in [] if final is None else final.launches:
+        made = calls.get(row.name)
+        if row.is_manual or row.is_backfill or not made or _was_paused(history, made[0]):
+            continue
+        rules = [rule for rule in by_id.get(row.schedule, []) if rule.version == row.version]
+        late_ms = made[0].clock_ms - row.planned_ms - SPARE_MS
+        if rules and all(_is_past(rule, late_ms, row) for rule in rules):
+            text = (
+                f"{row.name} was called for the first time {late_ms + SPARE_MS} ms late, behind its deadline"
+            )
+            yield Finding(made[0].at_ms, text, row.name)
+        is_plain = row.attempt == 1 and not row.failed_attempts and row.state in ("succeeded", "failed")
+        if is_plain and len(made) == 1 and row.started_ms is not None and not history.lost:
+            before_ms = made[0].clock_ms - row.started_ms
+            if before_ms > SPARE_MS + history.clock_error_ms:
+                text = f"{row.name} is recorded as started {before_ms} ms before it was called"
+                yield Finding(made[0].at_ms, text, row.name)
+
+
+def _was_paused(history: History, call: Call) -> bool:
+    return any(
+        "pause" in fault.kind
+        and fault.at_ms <= call.sent_ms <= (fault.until_ms or history.ended_ms) + SPARE_MS
+        for fault in history.faults
+    )
 
 
 def _concerns(version: VersionRow, row: LaunchRow, moment_ms: int) -> bool:

@@ -375,3 +375,16 @@ def whatever_happens_every_occurrence_is_accounted_for(steps: list[tuple[str, An
         assert retraced(desk.db, Retrace(), entries) == []
     finally:
         desk.close()
+
+
+def a_version_that_was_replaced_before_its_end_by_a_clock_put_back_is_not_audited_beyond(desk: Desk) -> None:
+    put(desk, id="a", cron="@every 37s")
+    _time(desk, 139, "away")
+    desk.command(DeleteSchedule("a"))
+    _time(desk, 184, "away")
+    for _ in range(2):
+        _time(desk, 122, "put back")
+    put(desk, id="a", cron="* * * * *", missed="skip")
+    _time(desk, 32, "acting")
+    for each in _judged(desk, from_s=START - 1000):
+        assert each.account.findings == []

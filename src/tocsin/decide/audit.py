@@ -133,7 +133,7 @@ class _Walk:
         )
         if rule.start_ms:
             at_s = max(at_s, -(-rule.start_ms // 1000) - 1)
-        upto_s = min(version.until_ms // 1000, self._to_s - 1)
+        upto_s = min(self._ended_ms(version) // 1000, self._to_s - 1)
         if rule.end_ms:
             upto_s = min(upto_s, rule.end_ms // 1000)
         while (found := text.next_unix(at_s)) is not None and found <= upto_s:
@@ -141,6 +141,12 @@ class _Walk:
                 return found
             at_s = self._judge(text, found, upto_s)
         return None
+
+    def _ended_ms(self, version: Version) -> int:
+        """When the next version took over. If the clock was put back meanwhile, that is before this one's recorded end:
+        the time between did not happen under it."""
+        later = (each.since_ms for each in self._past.versions if each.version > version.version)
+        return min([version.until_ms, *later])
 
     def _judge(self, text: Expression, instant_s: int, upto_s: int) -> int:
         """This occurrence, or the stretch that it begins. Returns the last second that was judged."""

@@ -108,9 +108,12 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+LAST = Golden(HERE / "v1" / "first").expected.seq
+
+
 @pytest.fixture
 def golden(tmp_path: Path) -> Path:
-    """A whole journal of 64 entries, with a snapshot of the middle."""
+    """A whole journal, with a snapshot of the middle."""
     return Golden(HERE / "v1" / "first").unpack(tmp_path / "golden")
 
 
@@ -257,7 +260,7 @@ def a_change_that_is_not_known_is_refused(golden: Path, monkeypatch: pytest.Monk
 def a_damaged_state_is_told_and_not_needed(golden: Path) -> None:
     (golden / "state.db").write_bytes(b"not a state")
     told: list[str] = []
-    assert str(load(golden, told.append)).endswith("64 entries: the same as snapshot 40")
+    assert str(load(golden, told.append)).endswith(f"{LAST} entries: the same as snapshot 40")
     assert told == [f"not compared: the state file {golden}/state.db cannot be read: file is not a database"]
 
 
@@ -288,7 +291,7 @@ def whoever_waits_is_told_how_far_it_is(golden: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(original, "TELL_EVERY_S", 0.0)
     told: list[str] = []
     load(golden, told.append)
-    assert {"40 of 64 entries read ...", "40 of 64 entries applied ..."} <= set(told)
+    assert {f"40 of {LAST} entries read ...", f"40 of {LAST} entries applied ..."} <= set(told)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,8 @@ from tocsin.state.views import decode_spec
 def final(store: Store) -> Final:
     """All that checkers want to know of it."""
     db, meta = store.db, store.meta
+    if db.in_transaction:  # an entry of its own that is not acknowledged is no part of the record
+        db.execute("ROLLBACK")
     ids = dict(db.execute("SELECT sid, id FROM revision"))
     ids.update(db.execute("SELECT sid, id FROM schedule"))
     return Final(

@@ -61,6 +61,8 @@ class Surrounding(Protocol):
     receivers: Receivers
     snapshot_interval_s: float
     retention: Retention
+    begins_after: int
+    """The last entry that there was before: what it and those before it deleted is not of this world."""
 
     def now_ms(self) -> float: ...
 
@@ -256,7 +258,9 @@ class Machine:
         )
 
         finals.note_deleted(store.db)
-        history.deleted.update((row.name, row) for row in finals.deleted(store.db))
+        deleted = finals.deleted(store.db)
+        if seq > self._around.begins_after:
+            history.deleted.update((row.name, row) for row in deleted)
         if meta.next_lid != self._next_lid or meta.next_sid != self._next_sid:
             self._note_names(store)
 

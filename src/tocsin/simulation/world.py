@@ -81,6 +81,7 @@ class World:
             )
             self.machines[name] = Machine(name, folder, self, clock)
         self.start = start
+        self.begins_after = 0 if start is None else start.end.seq
         if start is not None:
             self.quorum.go_on_from(start.birth, start.trimmed, start.records, start.end)
             for machine in self.machines.values():

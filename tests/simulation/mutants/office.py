@@ -100,8 +100,8 @@ def elections_do_not_compare_presence() -> AbstractContextManager[None]:
 def orders_without_a_term() -> AbstractContextManager[None]:
     sound = Launcher._empowered
 
-    def empowered(self: Launcher, order: Order) -> Order:
-        return msgspec.structs.replace(sound(self, order), term=1)
+    def empowered(self: Launcher, *asked: Any) -> Order:
+        return msgspec.structs.replace(sound(self, *asked), term=1)
 
     return replaced(Launcher, _empowered=empowered)
 

@@ -44,7 +44,11 @@ def deadlines_are_ignored() -> AbstractContextManager[None]:
         without = msgspec.structs.replace(decode_rule(rule), deadline_ms=0)
         return Plan(Expression.parse(resolved, timezone=zone), without)
 
-    return together(replaced(due, plan=plan), replaced(waiting, plan=plan))
+    return together(
+        replaced(due, plan=plan),
+        replaced(waiting, plan=plan),
+        deadlines_are_not_looked_at_before_the_call(),
+    )
 
 
 def deadlines_are_not_looked_at_before_the_call() -> AbstractContextManager[None]:

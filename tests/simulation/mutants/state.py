@@ -96,7 +96,7 @@ MUTANTS = (
     Mutant(
         "leap over a gap",
         "a follower that has to read entries which are gone goes on behind them",
-        ("replicas agree",),
+        ("replicas agree", "nobody ends"),
         Search(("left behind", "cut off", "pause"), 6, SLOW, who="follower", lasts_s=40, least_s=5.0),
         gaps_are_leapt_over,
     ),

@@ -41,6 +41,7 @@ _OF_FIELD = {
     "url": "http-address",
     "from": "moment",
     "until": "moment",
+    "now": "moment",
     "cursor": "cursor",
     "peer": "replica-address",
     "If-Match": "entity-tags",

@@ -30,7 +30,7 @@ class FailingReplica:
     name = "r"
     problem = ""
     metrics = Metrics()
-    meta = SimpleNamespace(seq=1)
+    meta = SimpleNamespace(seq=1, is_due_ahead=0)
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure = failure

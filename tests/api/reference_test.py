@@ -15,7 +15,8 @@ from tocsin.api.description.reference import render
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 STREAMS = {"events"}  # they do not end by themselves
-NOT_HERE = {"stepDown", "addReplica", "removeReplica", "makeBackup"}  # this service is alone, without backups
+NOT_HERE = {"stepDown", "addReplica", "removeReplica", "makeBackup", "confirmClock"}
+"""This service is alone, without backups, and its clock is right."""
 
 
 class _Reader(HTMLParser):

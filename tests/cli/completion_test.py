@@ -50,7 +50,7 @@ def tab(tmp_path):
 
 
 def commands_and_options_are_completed(alone, tab):
-    assert tab(alone.url, "re") == ["resume", "restore", "resolve"]
+    assert tab(alone.url, "re") == ["resume", "restore", "resolve", "repair"]
     assert tab(alone.url, "token", "") == ["create", "list", "revoke"]
     assert tab(alone.url, "show", "--js") == ["--json"]
     assert tab(alone.url, "resolve", "x", "--as", "s") == ["succeeded", "skipped"]

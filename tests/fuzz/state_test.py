@@ -168,6 +168,7 @@ def a_damaged_snapshot_is_never_restored(data: Path, tmp_path: Path) -> None:
     whole = file.read_bytes()
     for number, raw in damaged("snapshot", whole, 200):
         file.write_bytes(raw)
+        there.unlink(missing_ok=True)
         done, refused = outcome(lambda: snapshot.restore(folder, manifest, there) or True, SnapshotDamaged)
         assert bool(done) == (raw == whole), _note(number)
         assert done or (str(file) in str(refused) and not there.exists()), _note(number)

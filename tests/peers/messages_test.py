@@ -54,6 +54,8 @@ COMMANDS: list[c.Command] = [
     c.RevokeToken("abc", "ann"),
     c.DeleteSchedule("billing/payroll", actor="ann"),
     c.MakeCheckpoint("ann"),
+    c.ConfirmClock(1_800_000_000_000, actor="ann"),
+    c.RepairDue(["billing/payroll"], is_last=True, actor="ann"),
 ]
 
 

@@ -8,7 +8,11 @@
 ``look``        what there is and what came of it: list, show, launches, output, why, history, events,
                 audit, forecast, limits
 ``tokens``      token create, list, revoke; whoami
-``backup``      backup, and below it list, verify; what ``restore --data`` does
+``backup``      backup, and below it list, verify; what ``restore --data`` does with one
+``restore_state``  what ``restore OLD-DATA --data`` does with the state of a replica
+``clock``       the wall clock: clock, and below it confirm
+``repair``      repair due: next instants that were computed under a wrong clock
+``journal``     journal skip: an entry that cannot be applied
 ``cluster``     the replicas: cluster, and below it step-down, add, remove, secret
 ``reckon``      next, explain: computed here, no service needed
 ``simulate``    sim: whole replicas under faults, in a world that is not real

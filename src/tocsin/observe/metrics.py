@@ -49,6 +49,8 @@ _ROUTE_OF = {
     "activity": "status",
     "forecast": "forecast",
     "limits": "status",
+    "clock": "status",
+    "due": "status",
 }
 """The word behind ``/v1/``, and the kind of address that it makes."""
 _PROBES = ("healthz", "readyz", "metrics")

@@ -20,7 +20,15 @@ FIELDS: dict[str, dict[str, dict[str, Any]]] = {
             "repaired since. None: they have, or it was not."
         },
     },
-    "ConfirmClockRequest": {"now": {"description": "What the clock showed to whoever confirms it."}},
+    "ConfirmClockRequest": {
+        "now": {
+            "description": "What the clock showed to whoever confirms it. RFC 3339, or unix seconds.",
+            "format": "moment",
+            "minLength": None,
+            "maxLength": None,
+            "examples": ["2026-01-01T00:00:00Z"],
+        }
+    },
     "RepairDueRequest": {
         "prefix": {"description": "Only schedules whose id begins like this."},
         "preview": {"description": "Only tell which ones it would be."},

@@ -84,7 +84,7 @@ class ExecTarget:
         if record.path in self._charges:
             found = await self._found(record)
             if found is not None:
-                return found
+                return _with_start(record, found)
         charge = self._charges[record.path] = Charge(f"{record.path}#{next(self._numbers)}")
         try:
             async with self._slots:
@@ -113,9 +113,9 @@ class ExecTarget:
                 return TOO_LATE if record.withdrawn() else Outcome(Verdict.UNKNOWN, "its record is gone")
             if finding.outcome is not None:
                 self._drop(record, charge)
-                return finding.outcome
+                return _with_start(record, finding.outcome)
             await self._until_news(finding, charge.ended)
-        return charge.ended.result()
+        return _with_start(record, charge.ended.result())
 
     async def lookup(self, order: Order) -> Outcome | None:
         record = self._archive.record(order.name, order.attempt)

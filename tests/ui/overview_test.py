@@ -13,7 +13,7 @@ from tests.receivers import hanging_up
 from tests.ui.conftest import Console
 from tests.ui.sample import doubtful, ended, run
 
-from tocsin.replica.vigil import ABSENCE_MS
+from tocsin.replica.absence import ABSENCE_MS
 
 BAD = {"kind": "exec", "shell": "echo the ledger is locked >&2; exit 3"}
 

@@ -330,6 +330,12 @@ class World:
     def note_token_use(self, chance: random.Random) -> cmd.Command:
         return cmd.NoteTokenUse({f"{1:012x}": self.desk.now_ms, "gone": self.desk.now_ms})
 
+    def confirm_clock(self, chance: random.Random) -> cmd.Command:
+        return cmd.ConfirmClock(self.desk.now_ms)
+
+    def repair_due(self, chance: random.Random) -> cmd.Command:
+        return cmd.RepairDue(chance.sample(IDS, 2), is_last=chance.random() < 0.5)
+
     def checkpoint(self, chance: random.Random) -> cmd.Command:
         return cmd.MakeCheckpoint()
 
@@ -390,6 +396,8 @@ _COMMANDS: tuple[Callable[[World, random.Random], cmd.Command], ...] = (
     World.revoke_token,
     World.note_token_use,
     World.checkpoint,
+    World.confirm_clock,
+    World.repair_due,
 )
 
 

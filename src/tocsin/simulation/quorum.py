@@ -53,6 +53,7 @@ class Quorum:
     def __init__(
         self, loop: VirtualLoop, names: list[str], now_ms: Callable[[], float], history: History
     ) -> None:
+        self.skips: dict[int, bytes] = {}
         self._loop = loop
         self._now_ms = now_ms
         self._history = history
@@ -351,11 +352,10 @@ class Handle:
         return await self._ask(look)
 
     async def skips(self) -> dict[int, bytes]:
-        """No operator skips entries in the simulation."""
-        return {}
+        return dict(self._quorum.skips)
 
     async def skip(self, entry: Position) -> None:
-        raise NotImplementedError("no operator skips entries in the simulation")
+        self._quorum.skips[entry.seq] = entry.id
 
     async def close(self) -> None:
         return

@@ -36,7 +36,7 @@ def _doubt(desk: Desk, **fields: object) -> None:
 
 
 def _resolve(desk: Desk, outcome: str = "relaunch") -> int:
-    lid: int = desk.command(ResolveLaunch(f"s-{START + 60}", outcome, "", "ann"))  # type: ignore[arg-type]
+    lid: int = desk.command(ResolveLaunch(f"s-{START + 60}", outcome, "", "ann"))  # type: ignore[arg-type]  # why: any word
     desk.hand_over([lid])
     return lid
 

@@ -78,7 +78,7 @@ def outcomes_are_written_in_portions_that_fit(many: list[tuple[int, Verdict, str
 
 def _flight(number: int) -> Flight:
     spec = convert({"id": "s", "cron": "* * * * *", "target": {"kind": "null"}})
-    return Flight(number, Order(f"s-{number}", "s", number, 1, 1, 0, NullSpec()), spec)  # type: ignore[arg-type]
+    return Flight(number, Order(f"s-{number}", "s", number, 1, 1, 0, NullSpec()), spec)  # type: ignore[arg-type]  # why: as much as is read
 
 
 @pytest.mark.parametrize("overlap", ["forbid", "replace", "queue"])

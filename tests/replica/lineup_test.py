@@ -70,3 +70,18 @@ def nobody_is_forgotten_and_no_limit_is_broken(seed: int, monkeypatch: pytest.Mo
     assert desk.limits.under_way == {}
     assert desk.limits.waits.by_limit == {}
     desk.close()
+
+
+def who_is_created_late_is_counted_as_waiting() -> None:
+    """Its place is before what was looked at: the round finds it, and counts it like everybody else."""
+    desk = LimitedDesk(Limit(target="null", rate="1/d", burst=1))
+    desk.put("first", f"@at {START + 1}")
+    desk.put("waits", f"@at {START + 1}")
+    desk.run(3)
+    desk.put("late", f"@at {START + 2}")
+    desk.run(5)
+    assert desk.limits.waits.by_limit == {0: 2}
+    assert list(desk.waits.values()) == [2]
+    desk.run(60)
+    assert list(desk.waits.values()) == [2], "each is counted once"
+    desk.close()

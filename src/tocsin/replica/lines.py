@@ -89,19 +89,20 @@ class Lines:
     def line_of(self, number: int) -> Line:
         return self._known[number][1]
 
-    def line_up(self, key: Line, place: Place, expires_ms: int | None, *, in_round: bool) -> None:
-        """At the end; who came late stands before those who are remembered."""
+    def line_up(self, key: Line, place: Place, expires_ms: int | None, *, in_round: bool) -> bool:
+        """At the end; who came late stands before those who are remembered. True: it was not counted before."""
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = Waiting()
         if (line.is_whole or place < line.upto) and self._has_place(line):
             self.remember(key, place, expires_ms)
-            return
+            return True
         line.is_whole = False
         if in_round:
             line.met += 1
         else:
             line.beyond += 1
+        return not in_round
 
     def remember(self, key: Line, place: Place, expires_ms: int | None) -> None:
         line = self._lines[key]

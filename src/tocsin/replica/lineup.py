@@ -297,8 +297,7 @@ class Lineup(Generic[RowT]):
                 self.expired_for[place[1]] = _reason(key[1], room)
             self._leave(row)
         elif not self._lines.stands(place):
-            self._lines.line_up(key, place, expires_ms, in_round=in_round)
-            if not in_round:
+            if self._lines.line_up(key, place, expires_ms, in_round=in_round):
                 self._new[key] += 1
 
     def _line_of(self, row: RowT, room: LimitedRoom) -> Line:

@@ -7,6 +7,7 @@ left them: in the order of time, counted, and with numbers that no other launch 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from pathlib import Path
 
@@ -47,6 +48,8 @@ def write(state: Path, each: int, before_s: int) -> int:
             db.execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
         db.execute("COMMIT")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with state.open("rb") as file:
+        os.fsync(file.fileno())  # or the service would be measured while the disk still writes
     return int(launches)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tocsin.cli.command import ask
-from tocsin.cli.serve import _greet
+from tocsin.cli.service import Start, _greet
 from tocsin.client import Client
 from tocsin.config import Settings
 from tocsin.errors import Unreachable
+
+START = Start(given={}, example=False, as_json=False)
 
 NOBODY = "http://0.0.0.0:1"
 """Not a loopback name, and yet this machine: nothing leaves it."""
@@ -44,7 +46,7 @@ def a_token_that_goes_unencrypted_through_a_network_is_warned_of_once(
     ],
 )
 def the_greeting_warns_of_listeners(capsys, listen, cert, is_warned):
-    _greet("http://x:1", Settings(listen=listen, tls_cert=cert, tls_key=cert), 0, as_json=False)
+    _greet("http://x:1", Settings(listen=listen, tls_cert=cert, tls_key=cert), 0, START)
     assert ("without TLS" in capsys.readouterr().out) is is_warned
 
 

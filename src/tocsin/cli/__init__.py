@@ -1,7 +1,7 @@
 """The command ``tocsin``.
 
 ``main``        the list of commands, and what ``tocsin`` alone teaches
-``serve``       runs the service
+``serve``       the options of the service; ``service`` is what it becomes
 ``define``      schedules come, change and go: add, set, apply, rm
 ``transfer``    many at once: import-crontab, import, export
 ``operate``     pause, resume, run, cancel, bulk, backfill, resolve
@@ -18,7 +18,7 @@
 ``simulate``    sim: whole replicas under faults, in a world that is not real
 ``completion``  scripts for shells; ``complete`` finds what the Tab key asks for
 
-``command``     what all commands have in common: options, errors, exit status
+``command``     what all commands have in common; ``printing`` what they print, and their exit status
 ``usage``       what was typed and not understood; ``help`` says it better the next time
 ``asking``      before much is done at once: a yes
 ``refusal``     not let in: what was tried, and what would help

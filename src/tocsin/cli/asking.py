@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from tocsin.cli.command import REFUSED, say
+from tocsin.cli.printing import REFUSED, say
 from tocsin.errors import InvalidInput
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tocsin.cli.command import REFUSED, Command, Json, Url, ask, print_json, say
+from tocsin.cli.command import Command, Json, Url, ask
+from tocsin.cli.printing import REFUSED, print_json, say
 from tocsin.cli.usage import ActingFamily
 
 if TYPE_CHECKING:

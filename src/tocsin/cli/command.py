@@ -1,4 +1,4 @@
-"""What all commands have in common: options, errors, exit status."""
+"""What all commands have in common: options, and how their errors end them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typer.core import TyperCommand
 
 from tocsin.cli.complete import schedule_ids
 from tocsin.cli.help import tidied, usage_of
-from tocsin.errors import InvalidInput, TocsinError, Uncertain, Unreachable
+from tocsin.cli.printing import INTERRUPTED, exit_status, report, say
+from tocsin.errors import InvalidInput, TocsinError
 
 if TYPE_CHECKING:
     from tocsin.client import Client
@@ -34,9 +35,6 @@ Id = Annotated[
     typer.Argument(metavar="ID", help="Id of the schedule.", show_default=False, autocompletion=schedule_ids),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="How many at most; 0: all.")]
-
-REFUSED, UNREACHABLE, INTERRUPTED = 1, 3, 130
-_SHOWN_MAX = 100
 
 
 class Command(TyperCommand):
@@ -61,50 +59,13 @@ def told(ctx: Any, invoke: Callable[[Any], Any]) -> Any:
         return result
     except TocsinError as error:
         report(error, as_json)
-        raise typer.Exit(UNREACHABLE if isinstance(error, (Unreachable, Uncertain)) else REFUSED) from None
+        raise typer.Exit(exit_status(error)) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         # Whoever reads has seen enough (`| head`): nothing may be written any more, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
-
-
-class Mistakes(TocsinError):  # why: so are all of tocsin.errors
-    """Several errors at once: all that is wrong with what was given."""
-
-    def __init__(self, found: list[TocsinError]) -> None:
-        super().__init__("; ".join(str(mistake) for mistake in found))
-        self.found = found
-
-
-def report(error: TocsinError, as_json: bool) -> None:
-    """One or two lines on stderr, or the problem details in one."""
-    for each in error.found if isinstance(error, Mistakes) else [error]:
-        if as_json:
-            from tocsin.model.problem import problem_of
-
-            print(encoded(problem_of(each)), file=sys.stderr)
-        else:
-            print("\n".join(sentences(each)), file=sys.stderr)
-
-
-def sentences(error: TocsinError) -> list[str]:
-    """What is wrong, and below it what would be right."""
-    first, second = error.message, [error.hint]
-    if isinstance(error, InvalidInput):
-        shown = _shown(error.value)
-        is_told = not shown or shown.removesuffix("...") in error.message
-        first = f"{error.field}: {first}" + ("" if is_told else f" (given: {shown})")
-        second = [f"allowed: {error.allowed}" if error.allowed else "", error.hint]
-    rest = "; ".join(filter(None, second))
-    return [_printable(f"tocsin: {first}"), *([_printable(f"        {rest}")] if rest else [])]
-
-
-def _shown(value: object) -> str:
-    """As it was given, which was never Python."""
-    text = encoded(value) if isinstance(value, (dict, list, tuple, bool)) else str(value)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
 
 
 def ask(url: str | None, question: Callable[[Client], Awaitable[_T]], timeout_s: float = 30.0) -> _T:
@@ -127,31 +88,6 @@ def ask(url: str | None, question: Callable[[Client], Awaitable[_T]], timeout_s:
     return asyncio.run(whole())
 
 
-def encoded(value: object) -> str:
-    import msgspec
-
-    return msgspec.json.encode(value).decode()
-
-
-def print_json(value: object) -> None:
-    print(encoded(value))
-
-
-def say(text: str) -> None:
-    """What we have to say beside the answer."""
-    print(_printable(text), file=sys.stderr, flush=True)
-
-
-def tell_of_more(cursor: str) -> None:
-    if cursor:
-        say("there are more: --limit 0 shows all")
-
-
-def a_person_looks() -> bool:
-    """At a terminal; else it is a file or another program."""
-    return sys.stdout.isatty()
-
-
 def pairs(given: list[str] | None, field: str, sign: str = "=") -> dict[str, str]:
     """``k=v``, several times."""
     found = {}
@@ -161,7 +97,3 @@ def pairs(given: list[str] | None, field: str, sign: str = "=") -> dict[str, str
             raise InvalidInput(f"{pair!r} is not a pair", field=field, value=pair, allowed=f"key{sign}value")
         found[key] = value
     return found
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

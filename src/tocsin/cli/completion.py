@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.command import Json, print_json
+from tocsin.cli.command import Json
+from tocsin.cli.printing import print_json
 
 _VARIABLE = "_TOCSIN_COMPLETE"
 """Set by the script when the shell wants to know what could come next."""

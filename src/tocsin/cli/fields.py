@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tocsin.cli.command import encoded
+from tocsin.cli.printing import encoded
 
 if TYPE_CHECKING:
     from tocsin.model.schedule import Schedule

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.command import Command, Json, print_json, say
+from tocsin.cli.command import Command, Json
+from tocsin.cli.printing import print_json, say
 from tocsin.cli.usage import ActingFamily
 
 app = typer.Typer(cls=ActingFamily, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli import backup, clock, cluster, completion, journal, reckon, repair, serve, simulate, tokens
-from tocsin.cli.command import Command, Json, print_json
+from tocsin.cli.command import Command, Json
 from tocsin.cli.define import add, commands
 from tocsin.cli.define.set import set_fields
 from tocsin.cli.look import (
@@ -27,6 +27,7 @@ from tocsin.cli.look import (
     why,
 )
 from tocsin.cli.operate import backfill, bulk, resolve, single
+from tocsin.cli.printing import print_json
 from tocsin.cli.transfer import export, import_crontab, import_schedules
 from tocsin.cli.usage import Program
 

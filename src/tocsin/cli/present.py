@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from tocsin.cli.command import a_person_looks
+from tocsin.cli.printing import a_person_looks
 
 _GREEN, _CYAN, _YELLOW, _RED, _DIM, _BOLD = "32", "36", "33", "31", "2", "1"
 _COLORS = {

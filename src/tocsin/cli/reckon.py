@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli import moments
-from tocsin.cli.command import Json, print_json
+from tocsin.cli.command import Json
+from tocsin.cli.printing import print_json
 
 if TYPE_CHECKING:
     from datetime import datetime

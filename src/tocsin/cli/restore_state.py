@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tocsin.cli.backup import empty_data
-from tocsin.cli.command import print_json, say
+from tocsin.cli.printing import print_json, say
 from tocsin.errors import StateDamaged
 from tocsin.replica.office import DataLock
 from tocsin.replica.recovery import check_not_diverged

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.command import Json, print_json
-
-if TYPE_CHECKING:
-    from tocsin.config import Settings
-
-_EXAMPLES = Path(__file__).parent / "examples" / "first.yaml"
-_OVERHEARD = "it listens beyond this machine without TLS: tokens and payloads can be read on the way"
+from tocsin.cli.command import Json
 
 
 def _option(name: str, help: str, default: str) -> Any:
@@ -156,124 +146,12 @@ def serve(
     Example: tocsin serve --data ./tocsin-data --example
     """
     given = {key: value for key, value in locals().items() if key not in ("example", "as_json")}
-    raise typer.Exit(_run(given, example, as_json))
+    from tocsin.cli.service import Start, become
 
-
-def _run(given: dict[str, Any], example: bool, as_json: bool) -> int:
-    import asyncio
-
-    import uvloop
-
-    from tocsin.config import Settings
-    from tocsin.node import compose, raise_file_limit
-    from tocsin.observe import logging
-
-    settings = Settings(**{key: value for key, value in given.items() if value is not None})
-    logging.configure(settings.log_format)
-    raise_file_limit()
-    node = compose(settings)
-    _warn_of_listeners(settings)
-    _warn_of_variables()
-    # Only now, when the settings are known to be good: it takes half a second to load.
-    from tocsin.api import server
-    from tocsin.ui import console
-
-    async def on_ready(url: str) -> None:
-        added = await _add_examples(url, settings) if example else 0
-        _greet(url, settings, added, as_json)
-
-    async def whole() -> int:
-        return await server.run(node.replica, settings, on_ready, around=node.around, console=console())
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(whole())
-
-
-def _warn_of_listeners(settings: Settings) -> None:
-    if settings.is_exposed():
-        import structlog
-
-        structlog.get_logger().warning(
-            _OVERHEARD, listen=settings.listen, remedy="--tls-cert and --tls-key, or a proxy that speaks TLS"
+    become(
+        Start(
+            given={key: value for key, value in given.items() if value is not None},
+            example=example,
+            as_json=as_json,
         )
-
-
-def _warn_of_variables() -> None:
-    """A setting that nobody reads looks as if it were in force."""
-    import structlog
-
-    from tocsin.config import misspelt
-
-    for name, near in misspelt(os.environ):
-        remedy = f"did you mean {near}?" if near else "'tocsin serve --help' lists the settings"
-        structlog.get_logger().warning("a variable in the environment is not known", name=name, remedy=remedy)
-
-
-async def _add_examples(url: str, settings: Settings) -> int:
-    """The example schedules, through the front door. Only into a store that holds nothing."""
-    from tocsin.cli.define.documents import read_documents
-    from tocsin.client import Client
-    from tocsin.errors import Forbidden
-
-    admin = settings.admin_file()
-    token = admin.read_text().strip() if settings.needs_tokens() and admin.exists() else ""
-    async with Client(url, ca=settings.tls_cert, any_name=True, token=token) as client:
-        if (await client.schedule_page(limit=1)).items:
-            return 0
-        added = 0
-        for document in read_documents([str(_EXAMPLES)]):
-            with suppress(Forbidden):  # commands may not be allowed here
-                await client.create(document.schedule)
-                added += 1
-        return added
-
-
-def _greet(url: str, settings: Settings, added: int, as_json: bool) -> None:
-    """What a person needs next, once, on stdout; the log goes to stderr."""
-    if as_json:
-        print_json({"url": url, "data": str(settings.data.absolute()), "replica": settings.replica_name()})
-    elif settings.cluster:
-        print(_cluster_greeting(url, settings, added))
-    else:
-        program = _program()
-        option = "" if url == "http://127.0.0.1:8400" else f" --url {url}"
-        trust = f"  export TOCSIN_CA={Path(settings.tls_cert).absolute()}\n" if settings.is_tls() else ""
-        if settings.needs_tokens():
-            trust += f"  export TOCSIN_TOKEN=$(cat {settings.admin_file().absolute()})\n"
-        hello = "--shell 'echo hello'" if settings.allows_exec() else "--null"
-        warning = f"  Warning: {_OVERHEARD}.\n" if settings.is_exposed() else ""
-        examples = f"  {added} example schedules were added.\n" if added else ""
-        print(
-            f"\nTocsin is ready at {url}, data in {settings.data.absolute()}\n{warning}{examples}\n"
-            f"Open that address in a browser, or type in another terminal:\n{trust}"
-            f"  {program} launches{option}\n"
-            f"  {program} add hello '*/10 * * * * *' {hello}{option}\n"
-            f"  {program} why hello{option}\n",
-        )
-    sys.stdout.flush()
-
-
-def _cluster_greeting(url: str, settings: Settings, added: int) -> str:
-    """Short: a replica is started again and again, and its log is read by whoever looks for something else."""
-    names = ", ".join(part.partition("=")[0].strip() for part in settings.cluster.split(",") if part.strip())
-    lines = [f"Tocsin is ready at {url} as replica {settings.replica_name()} of {names}"]
-    if added:
-        lines.append(f"  {added} example schedules were added")
-    if settings.is_tls():
-        lines.append(f"  export TOCSIN_CA={Path(settings.tls_cert).absolute()}")
-    if settings.needs_tokens():
-        admin = settings.admin_file()
-        lines.append(
-            f"  export TOCSIN_TOKEN=$(cat {admin.absolute()})"
-            if admin.exists()
-            else "  the admin token is in admin.token of one of the replicas"
-        )
-    return "\n".join([*lines, f"  {_program()} cluster --url {url}"])
-
-
-def _program() -> str:
-    """How this program is called from here: it may stand in a virtual environment that is not on the path."""
-    called = Path(sys.argv[0])
-    if shutil.which("tocsin") or called.name != "tocsin":
-        return "tocsin"
-    return os.path.relpath(called)
+    )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import REFUSED, Json, print_json, say
+from tocsin.cli.command import Json
+from tocsin.cli.printing import REFUSED, print_json, say
 from tocsin.errors import InvalidInput
 
 if TYPE_CHECKING:

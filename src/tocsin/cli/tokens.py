@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tocsin.cli.command import Command, Json, Url, a_person_looks, ask, print_json, say
+from tocsin.cli.command import Command, Json, Url, ask
+from tocsin.cli.printing import a_person_looks, print_json, say
 from tocsin.cli.usage import Family
 
 if TYPE_CHECKING:

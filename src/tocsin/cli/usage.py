@@ -11,8 +11,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tocsin.cli.command import REFUSED, report, say, told
+from tocsin.cli.command import told
 from tocsin.cli.help import tidied
+from tocsin.cli.printing import REFUSED, report, say
 from tocsin.errors import InvalidInput
 
 MISUNDERSTOOD = 2

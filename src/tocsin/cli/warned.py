@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tocsin.cli.command import say
+from tocsin.cli.printing import say
 
 if TYPE_CHECKING:
     from tocsin.model.lines import Summary

@@ -296,9 +296,8 @@ class Lineup(Generic[RowT]):
             if key[1]:
                 self.expired_for[place[1]] = _reason(key[1], room)
             self._leave(row)
-        elif not self._lines.stands(place):
-            if self._lines.line_up(key, place, expires_ms, in_round=in_round):
-                self._new[key] += 1
+        elif not self._lines.stands(place) and self._lines.line_up(key, place, expires_ms, in_round=in_round):
+            self._new[key] += 1
 
     def _line_of(self, row: RowT, room: LimitedRoom) -> Line:
         line = room.line_of(_spec(row))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tocsin.cli.command import Id, Json, Url, ask, pairs, print_json, say
+from tocsin.cli.command import Id, Json, Url, ask, pairs
+from tocsin.cli.printing import print_json, say
 from tocsin.cli.warned import warn
 from tocsin.errors import InvalidInput
 

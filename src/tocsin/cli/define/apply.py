@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tocsin.cli.command import print_json, report
+from tocsin.cli.printing import print_json, report
 from tocsin.cli.several import told
 from tocsin.cli.warned import warn
 from tocsin.errors import NotFound, TocsinError

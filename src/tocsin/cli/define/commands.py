@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import REFUSED, Json, Url, ask, say
+from tocsin.cli.command import Json, Url, ask
 from tocsin.cli.complete import schedule_ids
+from tocsin.cli.printing import REFUSED, say
 
 if TYPE_CHECKING:
     from tocsin.cli.define.documents import Document

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tocsin.cli.command import a_person_looks, encoded, print_json, report, say
 from tocsin.cli.define.apply import intended, placed, present_one
 from tocsin.cli.define.prune import surplus
 from tocsin.cli.present import moment, printable
+from tocsin.cli.printing import a_person_looks, encoded, print_json, report, say
 from tocsin.cli.several import told
 from tocsin.errors import TocsinError
 

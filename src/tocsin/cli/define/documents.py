@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from tocsin.cli.command import Mistakes, say
 from tocsin.cli.define.files import Findings, files_of
 from tocsin.cli.define.reading import load_all, load_json, load_toml
+from tocsin.cli.printing import Mistakes, say
 from tocsin.errors import InvalidInput, TocsinError
 from tocsin.model.schedule import Schedule, ScheduleView, convert
 

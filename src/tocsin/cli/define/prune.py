@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from tocsin.cli.command import Mistakes, pairs, print_json, report, say
+from tocsin.cli.command import pairs
+from tocsin.cli.printing import Mistakes, print_json, report, say
 from tocsin.cli.several import told
 from tocsin.errors import InvalidInput, TocsinError
 

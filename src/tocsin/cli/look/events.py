@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import Json, Url, a_person_looks, ask, encoded, say
+from tocsin.cli.command import Json, Url, ask
+from tocsin.cli.printing import a_person_looks, encoded, say
 from tocsin.errors import InvalidInput
 
 if TYPE_CHECKING:

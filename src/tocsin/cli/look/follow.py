@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tocsin.cli.command import say
 from tocsin.cli.look.output import write_output
+from tocsin.cli.printing import say
 from tocsin.errors import NotFound, Unreachable
 
 if TYPE_CHECKING:

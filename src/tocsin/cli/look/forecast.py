@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli import moments
-from tocsin.cli.command import Json, Url, a_person_looks, ask, print_json, say
+from tocsin.cli.command import Json, Url, ask
+from tocsin.cli.printing import a_person_looks, print_json, say
 
 if TYPE_CHECKING:
     from datetime import datetime

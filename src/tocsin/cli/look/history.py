@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import Json, Limit, Url, ask, print_json, say, tell_of_more
+from tocsin.cli.command import Json, Limit, Url, ask
 from tocsin.cli.complete import schedule_ids
+from tocsin.cli.printing import print_json, say, tell_of_more
 
 if TYPE_CHECKING:
     from tocsin.client import Client

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tocsin.cli.command import Json, Url, ask, print_json, say
+from tocsin.cli.command import Json, Url, ask
 from tocsin.cli.operate.single import Name
+from tocsin.cli.printing import print_json, say
 from tocsin.errors import NotFound
 
 if TYPE_CHECKING:

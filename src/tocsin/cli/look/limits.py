@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tocsin.cli.command import Json, Url, ask, print_json, say
+from tocsin.cli.command import Json, Url, ask
+from tocsin.cli.printing import print_json, say
 
 if TYPE_CHECKING:
     from tocsin.model.limit import LimitView

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import REFUSED, Json, Url, a_person_looks, ask, print_json, say
+from tocsin.cli.command import Json, Url, ask
+from tocsin.cli.printing import REFUSED, a_person_looks, print_json, say
 from tocsin.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from tocsin.cli import moments
-from tocsin.cli.command import Id, Json, Limit, Url, a_person_looks, ask, print_json, say, tell_of_more
+from tocsin.cli.command import Id, Json, Limit, Url, ask
+from tocsin.cli.printing import a_person_looks, print_json, say, tell_of_more
 from tocsin.errors import InvalidInput
 
 if TYPE_CHECKING:

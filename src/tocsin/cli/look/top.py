@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import Json, Url, a_person_looks, ask, print_json
+from tocsin.cli.command import Json, Url, ask
+from tocsin.cli.printing import a_person_looks, print_json
 from tocsin.errors import TocsinError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import Id, Json, Url, ask, print_json
+from tocsin.cli.command import Id, Json, Url, ask
+from tocsin.cli.printing import print_json
 from tocsin.errors import AlreadyExists, InvalidInput, NotFound
 
 if TYPE_CHECKING:

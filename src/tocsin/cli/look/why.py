@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tocsin.cli import moments
-from tocsin.cli.command import Command, Id, Json, Url, ask, print_json
+from tocsin.cli.command import Command, Id, Json, Url, ask
+from tocsin.cli.printing import print_json
 from tocsin.errors import NotFound
 
 if TYPE_CHECKING:

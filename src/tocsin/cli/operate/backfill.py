@@ -9,7 +9,8 @@ import typer
 
 from tocsin.cli import moments
 from tocsin.cli.asking import check_can_ask, confirm
-from tocsin.cli.command import Id, Json, Url, ask, print_json, say
+from tocsin.cli.command import Id, Json, Url, ask
+from tocsin.cli.printing import print_json, say
 from tocsin.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from tocsin.cli.asking import check_can_ask, confirm
-from tocsin.cli.command import REFUSED, Command, Json, Url, ask, pairs, print_json, say
+from tocsin.cli.command import Command, Json, Url, ask, pairs
+from tocsin.cli.printing import REFUSED, print_json, say
 from tocsin.cli.usage import Family
 from tocsin.errors import InvalidInput
 

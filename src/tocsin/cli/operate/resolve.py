@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import Json, Url, ask, print_json, say
+from tocsin.cli.command import Json, Url, ask
 from tocsin.cli.complete import names_in_doubt
+from tocsin.cli.printing import print_json, say
 from tocsin.errors import InvalidInput, Refused
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.command import REFUSED, Id, Json, Url, ask, print_json, say
+from tocsin.cli.command import Id, Json, Url, ask
 from tocsin.cli.complete import launch_names
 from tocsin.cli.look.output import print_output
+from tocsin.cli.printing import REFUSED, print_json, say
 from tocsin.errors import NotFound
 
 if TYPE_CHECKING:

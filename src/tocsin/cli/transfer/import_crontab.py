@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tocsin.cli.command import REFUSED, Json, Url, ask, pairs, say
+from tocsin.cli.command import Json, Url, ask, pairs
+from tocsin.cli.printing import REFUSED, say
 from tocsin.errors import InvalidInput, Refused, TocsinError, Unreachable
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
-from tocsin.cli.command import REFUSED, Json, Url, ask, print_json, say
+from tocsin.cli.command import Json, Url, ask
+from tocsin.cli.printing import REFUSED, print_json, say
 from tocsin.cli.warned import warn
 from tocsin.errors import AlreadyExists, InvalidInput, Unreachable
 

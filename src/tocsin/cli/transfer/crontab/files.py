@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tocsin.cli.command import Mistakes
+from tocsin.cli.printing import Mistakes
 from tocsin.errors import InvalidInput, TocsinError
 
 STDIN = "(stdin)"

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tocsin.cli.command import print_json, report, say, sentences
 from tocsin.cli.present import Column, is_narrow, printable, table
+from tocsin.cli.printing import print_json, report, say, sentences
 from tocsin.cli.transfer.crontab.files import Source
 from tocsin.cli.transfer.crontab.lines import Crontab, Line
 from tocsin.errors import InvalidInput, TocsinError

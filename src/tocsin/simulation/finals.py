@@ -102,12 +102,12 @@ def _launches(db: sqlite3.Connection, ids: dict[int, str], prefix: str = "") -> 
     for row in db.execute(
         "SELECT lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, "
         f"{STARTED_AT.format('')}, "
-        f"ended_ms, cancel, reason, held_ms FROM {prefix}launch ORDER BY lid"
+        f"ended_ms, cancel, reason, held_ms, doubt FROM {prefix}launch ORDER BY lid"
     ):
         lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, started_ms, *rest = (
             row
         )
-        ended_ms, cancel, reason, held_ms = rest
+        ended_ms, cancel, reason, held_ms, doubt = rest
         is_manual = kind == LaunchKind.MANUAL
         found.append(
             LaunchRow(
@@ -127,6 +127,7 @@ def _launches(db: sqlite3.Connection, ids: dict[int, str], prefix: str = "") -> 
                 cancel=cancel,
                 failed_attempts=tuple(failed[lid]),
                 held_ms=held_ms,
+                doubt=doubt,
             )
         )
     return found

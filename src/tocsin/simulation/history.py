@@ -163,6 +163,8 @@ class LaunchRow(msgspec.Struct, frozen=True):
     """Former attempts: which, when it ended, and why."""
     held_ms: int | None = None
     """In doubt: until when it keeps its place."""
+    doubt: int | None = None
+    """The first attempt of which nobody knows how it ended."""
 
 
 class MissedRow(msgspec.Struct, frozen=True):

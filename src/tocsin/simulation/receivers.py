@@ -165,6 +165,6 @@ class Receivers:
             case "hanging":
                 return Deed(0.01 if luck < 0.6 else 60 + 120 * pace, "succeeded")
             case "silent":
-                return Deed(0.01 + 0.2 * pace, "succeeded", is_told=luck < 0.7)
+                return Deed(0.01 + 0.2 * pace, "failed" if luck < 0.3 else "succeeded", is_told=luck < 0.7)
             case _:
                 return Deed(0.002 + 0.05 * pace, "succeeded")

@@ -23,11 +23,12 @@ from tocsin.replica import scheduler
 from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, flight_of_row
+from tocsin.replica.launcher import Launcher
 from tocsin.replica.surroundings import Surroundings
 from tocsin.state.apply.context import Context
 from tocsin.state.apply.dispatch import _HANDLERS
 from tocsin.state.queries import OrderRow
-from tocsin.targets.contract import SUCCEEDED
+from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 
 def everything_is_called_again() -> AbstractContextManager[None]:
@@ -75,6 +76,33 @@ def losses_are_not_noted() -> AbstractContextManager[None]:
     return replaced(Surroundings, lost_since_ms=lambda self: None)
 
 
+def unknown_ends_are_forgotten() -> AbstractContextManager[None]:
+    sound = Launcher.unwritten
+
+    def unwritten(self: Launcher) -> dict[tuple[str, int], Outcome | None]:
+        found = sound(self)
+        return {key: end for key, end in found.items() if end is None or end.verdict is not Verdict.UNKNOWN}
+
+    return replaced(Launcher, unwritten=unwritten)
+
+
+def a_further_attempt_ends_the_doubt() -> AbstractContextManager[None]:
+    sound = _HANDLERS[c.LaunchesEnded]
+
+    def ended(context: Context, change: c.LaunchesEnded) -> object:
+        found = sound(context, change)
+        context.db.execute(f"UPDATE launch SET doubt = NULL WHERE state = {LaunchState.FAILED:d}")
+        return found
+
+    return exchanged(_HANDLERS, c.LaunchesEnded, ended)
+
+
+SILENT = once_a_second(
+    target=calling("plain", "silent", timeout="2s"),
+    on_doubt="relaunch",
+    retry={"limit": 3, "backoff": "1s"},
+)
+
 PLAIN = once_a_second(target=calling("plain", "slow", timeout="30s"))
 
 MUTANTS = (
@@ -114,6 +142,24 @@ MUTANTS = (
         ("rows true", "at least once"),
         Search(("crash", "cut off"), 6, once_a_second(target=calling("plain", "failing"))),
         silence_is_success,
+    ),
+    Mutant(
+        "unknown ends forgotten",
+        "a replica says of a call that it made, and does not know the end of, that it never made it",
+        ("no double", "rows true"),
+        Search(
+            ("step down", "pause", "cut off"),
+            8,
+            once_a_second(target=calling("plain", "silent", timeout="2s")),
+        ),
+        unknown_ends_are_forgotten,
+    ),
+    Mutant(
+        "doubt ended by a further attempt",
+        "a launch whose first attempt is in doubt is recorded as failed, and as nothing else, when the last one fails",
+        ("rows true",),
+        Search(("crash", "step down"), 4, SILENT),
+        a_further_attempt_ends_the_doubt,
     ),
     Mutant(
         "window of doubt forgotten",

@@ -8,6 +8,7 @@ cancelled   somebody asked for it, or a newer occurrence replaced it; a workshop
 in_doubt    something went wrong at that time, or the receiver itself kept silent
 ==========  ====================================================================================
 
+An attempt that was done and of which nobody was told how it ended stays in doubt, whatever came of later attempts.
 What was started is an occurrence of the version that it was started under, while that one was in force. And whoever
 asks why is answered: everything but a success has a reason. What a person said became of a launch is not
 checked, nor what a target told that was untrue. What is given up because the record of that time was lost may have
@@ -85,7 +86,8 @@ class _Truth:
             case "succeeded":
                 return _wrong_success(calls)
             case "failed":
-                return _wrong_failure(row, self._remembered(calls))
+                remembered = self._remembered(calls)
+                return _wrong_failure(row, remembered) or self._wrong_certainty(row, remembered)
             case "skipped":
                 return self._wrong_skip(row, calls)
             case "cancelled":
@@ -124,6 +126,14 @@ class _Truth:
         for call in calls:
             if call.had_effect and not self.was_lost(row.version, row.reason, call):
                 return f"attempt {call.attempt} was done by {call.replica} in term {call.term}"
+        return ""
+
+    def _wrong_certainty(self, row: LaunchRow, calls: list[Call]) -> str:
+        if row.doubt is not None or row.name in self._by_hand:
+            return ""
+        for call in calls:
+            if call.had_effect and not call.is_told:
+                return f"nobody was told how attempt {call.attempt} ended: it is not recorded as in doubt"
         return ""
 
     def _wrong_cancel(self, row: LaunchRow, calls: list[Call]) -> str:

@@ -41,8 +41,7 @@ def _record(place: Path, order: Order) -> Record:
 @contextmanager
 def _paused(target: ExecTarget) -> Iterator[None]:
     """The nursery does nothing meanwhile."""
-    assert target._link is not None
-    nursery = target._link.pid
+    nursery = target._connect().pid
     os.kill(nursery, signal.SIGSTOP)
     try:
         yield

@@ -303,12 +303,11 @@ def an_order_cancelled_on_its_way_never_starts(tmp_path: Path) -> None:
     async def test() -> None:
         async with opened(tmp_path / "exec") as target:
             order = shell(f"echo done > {tmp_path}/effect")
-            assert target._link is not None
-            os.kill(target._link.pid, signal.SIGSTOP)
+            os.kill(target._connect().pid, signal.SIGSTOP)
             end = asyncio.create_task(see_through(target, order))
             await until(lambda: bool(target._charges))
             await target.cancel(order)
-            os.kill(target._link.pid, signal.SIGCONT)
+            os.kill(target._connect().pid, signal.SIGCONT)
             assert (await end).verdict is Verdict.CANCELLED
         assert not (tmp_path / "effect").exists()
 

@@ -105,8 +105,7 @@ def a_killed_nursery_is_replaced_and_its_keepers_are_still_heard(tmp_path: Path)
             first = _waits_for(gate)
             assert (await target.launch(first)).verdict is Verdict.ACCEPTED
             end = asyncio.create_task(target.watch(first))
-            assert target._link is not None
-            os.kill(target._link.pid, signal.SIGKILL)
+            os.kill(target._connect().pid, signal.SIGKILL)
             second = shell("exit 0", name="suite/second-1")
             assert (await see_through(target, second)).verdict is Verdict.SUCCEEDED
             await asyncio.to_thread(gate.write_text, "opened\n")
@@ -123,11 +122,10 @@ def orders_on_their_way_survive_a_killed_nursery(tmp_path: Path) -> None:
                 shell(f'echo "$TOCSIN_LAUNCH" >> {effects}', name=f"suite/many-{number}")
                 for number in range(50)
             ]
-            assert target._link is not None
-            os.kill(target._link.pid, signal.SIGSTOP)
+            os.kill(target._connect().pid, signal.SIGSTOP)
             ends = [asyncio.create_task(see_through(target, order)) for order in orders]
             await until(lambda: len(target._charges) == len(orders))
-            os.kill(target._link.pid, signal.SIGKILL)
+            os.kill(target._connect().pid, signal.SIGKILL)
             outcomes = await asyncio.gather(*ends)
         assert {outcome.verdict for outcome in outcomes} == {Verdict.SUCCEEDED}
         assert sorted(effects.read_text().split()) == sorted(order.name for order in orders)
@@ -140,8 +138,7 @@ def a_nursery_that_does_not_answer_is_not_started_and_cannot_start_later(tmp_pat
         place, effects = tmp_path / "exec", tmp_path / "effects"
         order = shell(f"echo done >> {effects}")
         async with opened(place, ExecSettings(hand_over_s=0.2)) as target:
-            assert target._link is not None
-            nursery = target._link.pid
+            nursery = target._connect().pid
             os.kill(nursery, signal.SIGSTOP)
             outcome = await target.launch(order)
             assert outcome.verdict is Verdict.NOT_STARTED

@@ -64,7 +64,6 @@ class ExecTarget:
 
     async def start(self) -> None:
         await asyncio.to_thread(self._open_directory)
-        self._connect()
 
     async def stop(self) -> None:
         self._stopped = True
@@ -191,7 +190,7 @@ class ExecTarget:
             return self._not_handed_over(record, charge, str(error))
 
     def _send(self, record: Record, charge: Charge) -> None:
-        """Give it to the nursery, or to a new one if that is gone."""
+        """Give it to the nursery, or to a new one if there is none: where no command is launched, none is needed."""
         while charge.sends < _SENDS_MAX and not self._stopped:
             try:
                 self._connect().send(charge.key, charge.text, charge.payload)

@@ -30,7 +30,7 @@ def _set_trap(trap: Path) -> None:
 
 
 if __name__ == "__main__":
-    from tocsin.cli.main import main
+    from tests.cluster import armed
 
     _set_trap(Path(os.environ[VARIABLE]))
-    main()
+    armed.run()

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tocsin.cli.main import main
+from tests.cluster import armed
+
 from tocsin.replica.career import Career
 from tocsin.replica.replica import Replica
 
@@ -81,4 +81,4 @@ def _arm_state(folder: Path) -> None:
 
 if __name__ == "__main__":
     _arm(Path(os.environ[VARIABLE]))
-    sys.exit(main())
+    armed.run()

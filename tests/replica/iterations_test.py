@@ -20,6 +20,8 @@ class _Loop:
     def __init__(self) -> None:
         self.clock, self.metrics = _Clock(), Metrics()
         self.iterations = Iterations(self.clock, self.metrics)
+        for _ in range(10):
+            self.run(0.01)
 
     def run(
         self, took_s: float, *, is_full: bool = True, appended_s: float = 0.0, paused_s: float = 0.0
@@ -39,6 +41,11 @@ class _Loop:
 def a_portion_that_took_too_long_is_followed_by_a_smaller_one() -> None:
     assert _Loop().run(0.125) == 800
     assert _Loop().run(10.0) == 500
+
+
+def the_first_portions_of_a_new_leader_are_smaller() -> None:
+    """Its caches are cold."""
+    assert Iterations(_Clock(), Metrics()).portion(1000) == 250
 
 
 def a_portion_grows_again_while_iterations_are_quick() -> None:

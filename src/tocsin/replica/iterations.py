@@ -19,6 +19,8 @@ TARGET_S = 0.1
 LONG_S = 0.2
 """No iteration is to take longer: one that does is logged with what its steps took."""
 SHARE_MIN = 1 / 64
+SHARE_FIRST = 1 / 4
+"""A new leader begins with less: nothing that it reads or writes is in memory yet."""
 GROWTH = 1.25
 
 
@@ -28,7 +30,7 @@ class Iterations:
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock = clock
         self._metrics = metrics
-        self._share = 1.0
+        self._share = SHARE_FIRST
         self._steps: dict[str, float] = {}
         self._began_s = self._lap_s = clock.elapsed_s()
         self._paused_s = self._appended_s = 0.0

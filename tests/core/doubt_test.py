@@ -10,8 +10,9 @@ from tests.core.desk import FAILED, START, Desk, at, only_flight, put
 
 from tocsin.errors import Refused
 from tocsin.model import change as c
-from tocsin.model.command import Backfill, LaunchNow, ResolveLaunch
-from tocsin.replica.outcomes import HELD_MS
+from tocsin.model.command import Backfill, CancelLaunch, DeleteSchedule, LaunchNow, ResolveLaunch
+from tocsin.model.launch import HELD_MS, LaunchState
+from tocsin.replica.launcher import _order_of
 from tocsin.state import counts, queries
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
@@ -97,6 +98,78 @@ def what_a_person_says_was_skipped_can_be_launched_after_the_fact(desk: Desk) ->
     at(desk, 120)
     _resolve(desk, "skipped")
     assert desk.command(Backfill("s", START, START + 100)) == 1
+
+
+def a_relaunch_that_is_refused_does_not_end_the_doubt_about_the_first_call(desk: Desk) -> None:
+    _doubt(desk, cron=ONCE)
+    desk.end(_resolve(desk), REFUSED)
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+    desk.end(_resolve(desk), SUCCEEDED)
+    assert desk.states_of("s") == {START + 60: "succeeded"}
+
+
+def a_relaunch_that_is_refused_is_tried_again_as_its_owner_says(desk: Desk) -> None:
+    _doubt(desk, cron=ONCE, retry={"limit": 3, "backoff": "1s", "jitter": 0})
+    lid = _resolve(desk)
+    assert not _order_of(desk.flights[lid]).is_repeat, (
+        "a person wants it, whether or not its receiver recognises it"
+    )
+    desk.end(lid, REFUSED)
+    assert desk.states_of("s") == {START + 60: "retrying"}
+    at(desk, 100)
+    desk.end(only_flight(desk), UNKNOWN)
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+
+
+def a_relaunch_that_waits_is_in_doubt_when_its_schedule_goes(desk: Desk) -> None:
+    lid = _relaunch_that_waits(desk)
+    desk.command(DeleteSchedule("s"))
+    at(desk, 121)
+    assert desk.db.execute("SELECT state, reason FROM launch WHERE lid = ?", (lid,)).fetchone() == (
+        int(LaunchState.IN_DOUBT),
+        "the schedule was deleted while this launch waited; attempt 1 may have been made before",
+    )
+
+
+def a_relaunch_that_waits_is_in_doubt_when_its_schedule_is_made_anew(desk: Desk) -> None:
+    """And is not launched after the fact."""
+    _relaunch_that_waits(desk)
+    desk.command(DeleteSchedule("s"))
+    put(desk, overlap="queue")
+    assert desk.states_of("s")[START + 60] == "in_doubt"
+    at(desk, 130)
+    with pytest.raises(Refused):
+        desk.command(Backfill("s", START, START + 100))
+
+
+def a_relaunch_that_waits_is_in_doubt_when_it_is_cancelled(desk: Desk) -> None:
+    _relaunch_that_waits(desk)
+    desk.command(CancelLaunch(f"s-{START + 60}"))
+    assert desk.states_of("s")[START + 60] == "in_doubt"
+    assert _resolve(desk, "succeeded")
+
+
+def a_repeat_that_waits_is_in_doubt_when_it_is_cancelled(desk: Desk) -> None:
+    put(desk, cron=ONCE, on_doubt="relaunch", overlap="forbid")
+    at(desk, 60)
+    desk.end(only_flight(desk), UNKNOWN)
+    assert desk.states_of("s") == {START + 60: "retrying"}
+    desk.command(CancelLaunch(f"s-{START + 60}"))
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+    with pytest.raises(Refused, match="in doubt"):
+        desk.command(LaunchNow("s"))
+
+
+def _relaunch_that_waits(desk: Desk) -> int:
+    """Behind another launch of its schedule."""
+    put(desk, overlap="allow")
+    at(desk, 60)
+    desk.end(only_flight(desk), UNKNOWN)
+    at(desk, 120)
+    put(desk, overlap="queue")
+    lid = _resolve(desk)
+    assert desk.states_of("s")[START + 60] == "queued"
+    return lid
 
 
 # It keeps its place

@@ -12,7 +12,7 @@ from tests.core.naive import Naive
 
 from tocsin.journal import codec
 from tocsin.model.command import DeleteSchedule, PutSchedule, SwitchSchedule
-from tocsin.replica.outcomes import HELD_MS
+from tocsin.model.launch import HELD_MS
 from tocsin.state.apply import apply
 from tocsin.state.digest import full_digest
 from tocsin.state.store import Store

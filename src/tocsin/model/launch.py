@@ -31,6 +31,8 @@ RECORD_LOST = "missed: the record of this time was lost"
 """How the reason begins of what was given up without anybody knowing whether it had been launched."""
 OUTCOME_UNKNOWN = "outcome unknown"
 """How the reason begins of an attempt after which it is called again although it may have gone out."""
+HELD_MS = 3_600_000
+"""So long a launch in doubt keeps its place in ``overlap`` and limits, if no ``timeout`` is known for it."""
 RESOLVED = "in doubt: "
 """The same of one that a person looked at before it was called again."""
 

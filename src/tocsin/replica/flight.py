@@ -58,6 +58,8 @@ class Flight(msgspec.Struct, gc=False):
     """When the call was made, by this machine's clock; None: it was not, or that is written down already."""
     doubted: bool = False
     """An earlier call of this launch may have gone out, and nobody knows."""
+    is_relaunch: bool = False
+    """A person wants it to be called all the same."""
 
     def drop_payload(self) -> None:
         """It is not called, or not any more: what may wait or run for hours need not keep it."""
@@ -132,6 +134,7 @@ def flight_of_row(row: OrderRow, term: int) -> Flight:
         row.spec,
     )
     found.doubted = row.doubt is not None
+    found.is_relaunch = row.relaunched is not None
     # To be too late is to be called for the first time. A person who asks for it knows that it is late.
     if row.attempt <= 1 and not manual and row.asked_ms is None and found.spec.deadline is not None:
         found.deadline_ms = _planned_ms(row, found.spec) + _duration_ms(found.spec.deadline, "deadline")

@@ -126,7 +126,7 @@ class Launcher:
     def hand_over(self, flights: Sequence[Flight], *, doubtful: bool = False) -> None:
         """Make the calls. Returns at once. ``doubtful``: they may have been made before, by a former leader."""
         for flight in flights if doubtful else ():
-            flight.doubted = True
+            flight.doubted, flight.is_relaunch = True, False
         for kind, some in _by_kind(flights).items():
             if kind in self._in_batches:
                 self._outstanding[kind].take(kind, len(some))
@@ -474,7 +474,7 @@ def _key(flight: Flight) -> _Key:
 
 
 def _order_of(flight: Flight) -> Order:
-    if not flight.doubted or flight.spec.on_doubt == "relaunch":
+    if not flight.doubted or flight.is_relaunch or flight.spec.on_doubt == "relaunch":
         return flight.order
     return msgspec.structs.replace(flight.order, is_repeat=True)
 

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from tocsin.decide.outcome import Ended, Settlement, settle
 from tocsin.model import change as c
 from tocsin.model.ids import parse_launch_name
-from tocsin.model.launch import LaunchState
+from tocsin.model.launch import HELD_MS, LaunchState
 from tocsin.replica.flight import CALLED_AT_ONCE_MS, Flight
 from tocsin.replica.reports import REASON_LENGTH_MAX, Reports
 from tocsin.targets.contract import Outcome, Target, Verdict, recognises
 
-HELD_MS = 3_600_000
-"""So long a launch in doubt keeps its place in ``overlap`` and limits, if its schedule has no ``timeout``."""
 _WithLids = (
     c.LaunchesAccepted | c.LaunchesSucceeded | c.LaunchesEnded | c.AttemptsFailed | c.HandOversWithdrawn
 )
@@ -68,14 +66,17 @@ def resolutions(told: Sequence[tuple[Flight, Outcome, str]]) -> list[c.Change]:
 def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int) -> Settlement:
     """The owner's policies applied to one outcome. That a repeat did not go out says nothing of the call before it."""
     is_unknown = flight.doubted and outcome.verdict is Verdict.NOT_STARTED
+    retry = flight.retry_policy()
     return settle(
         Ended.UNKNOWN if is_unknown else Ended(int(outcome.verdict)),
         name=flight.order.name,
         attempt=flight.order.attempt,
         reason=outcome.reason[:REASON_LENGTH_MAX],
         permanent=outcome.permanent,
-        retry=flight.retry_policy(),
-        may_repeat=flight.spec.on_doubt == "relaunch" or recognises(target, flight.order, now_ms),
+        retry=retry,
+        may_repeat=flight.spec.on_doubt == "relaunch"
+        or recognises(target, flight.order, now_ms)
+        or (is_unknown and flight.is_relaunch and retry.limit > 0),
         cancel=flight.cancel,
         now_ms=now_ms,
     )

@@ -203,6 +203,8 @@ class OrderRow(NamedTuple):
     """Who led in that term, and was to make the call."""
     doubt: int | None = None
     """The first attempt that may have gone out unseen, before the present hand-over."""
+    relaunched: int | None = None
+    """The attempt that a person has asked for in spite of that."""
     planned_ms: int | None = None
     asked_ms: int | None = None
     resolved: str = ""
@@ -211,7 +213,7 @@ class OrderRow(NamedTuple):
 
 _ORDER = (
     "SELECT l.lid, coalesce(s.id, r.id), l.instant_s, l.kind, l.state, l.attempt, l.started_ms, l.cancel, "
-    "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, ''), l.doubt, l.planned_ms, l.asked_ms, "
+    "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, ''), l.doubt, l.relaunched, l.planned_ms, l.asked_ms, "
     "coalesce(s.resolved, r.resolved), coalesce(s.zone, r.zone) FROM launch l "
     "LEFT JOIN office o ON o.term = l.term "
     "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "

@@ -9,7 +9,7 @@ what was in force at any time. ``record`` says who did what, and when. ``minute`
 again; launches are counted after the fact, in the order of their numbers, never while a herd starts.
 """
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 STARTED_AT = "CASE WHEN {0}state <> 12 THEN coalesce({0}called_ms, {0}started_ms) END"
 """When a launch was started, as it is shown: at its first call. What was skipped never was, whatever was written."""
@@ -88,6 +88,7 @@ CREATE TABLE launch (
   retry_at_ms INTEGER,
   cancel TEXT,                    -- why it is to be stopped; NULL: it is not
   doubt INTEGER,                  -- the first attempt that may have been called unseen; NULL: no former call may
+  relaunched INTEGER,             -- the attempt that a person asked for in spite of the doubt; NULL: none
   held_ms INTEGER,                -- in doubt: until when it keeps its place in overlap and limits
   reason TEXT
 );

@@ -91,7 +91,7 @@ class _Truth:
             case "skipped":
                 return self._wrong_skip(row, calls)
             case "cancelled":
-                return self._wrong_cancel(row, calls)
+                return self._wrong_cancel(row, calls) or self._wrong_certainty(row, self._remembered(calls))
             case "in_doubt":
                 return self._wrong_doubt(row, calls)
         return ""
@@ -129,10 +129,11 @@ class _Truth:
         return ""
 
     def _wrong_certainty(self, row: LaunchRow, calls: list[Call]) -> str:
-        if row.doubt is not None or row.name in self._by_hand:
+        if row.doubt is not None or self._by_hand.get(row.name, set()) - {"relaunch"}:
             return ""
         for call in calls:
-            if call.had_effect and not call.is_told:
+            is_cut = row.state == "cancelled" and call.attempt == row.attempt  # and its reason says so
+            if call.had_effect and not call.is_told and not is_cut:
                 return f"nobody was told how attempt {call.attempt} ended: it is not recorded as in doubt"
         return ""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from itertools import groupby, repeat
 from operator import itemgetter
+from typing import Any
 
 from tocsin.errors import AlreadyExists, NotFound, Refused
 from tocsin.model import change as c
 from tocsin.model.ids import launch_name
-from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchKind, LaunchState
+from tocsin.model.launch import CLOSED_FROM, HELD_MS, RESOLVED, LaunchKind, LaunchState
 from tocsin.model.rule import Overlap, decode_rule
 from tocsin.state import minutes
 from tocsin.state.apply import calls
@@ -33,7 +34,8 @@ def attempts_started(context: Context, change: c.AttemptsStarted) -> None:
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = ?1, term = ?2, retry_at_ms = NULL, "
         "started_ms = coalesce(started_ms, ?3), attempt_ms = ?3, accepted_ms = NULL, reason = NULL, "
         "called_ms = CASE WHEN asked_ms IS NOT NULL AND started_ms IS NOT NULL THEN coalesce(called_ms, ?3) "
-        f"ELSE called_ms END, doubt = coalesce(doubt, ?5 * ?1) WHERE lid = ?4 AND {_OPEN}",
+        "ELSE called_ms END, relaunched = CASE WHEN ?5 IS NULL THEN relaunched END, "
+        f"doubt = coalesce(doubt, ?5 * ?1) WHERE lid = ?4 AND {_OPEN}",
         zip(change.attempts, repeat(entry.term), repeat(entry.time_ms), change.lids, doubtful, strict=False),
     )
 
@@ -95,6 +97,7 @@ def ended(context: Context, change: c.LaunchesEnded) -> None:
     for state, alike in groupby(sorted(rows, key=itemgetter(0)), itemgetter(0)):
         some = list(alike)
         if state == LaunchState.SKIPPED:
+            some = _without_doubtful(context, some)
             calls.was_none(context, [row[4] for row in some], [row[5] for row in some])
         doubt = f"CASE WHEN {is_ours} THEN attempt END" if state == LaunchState.IN_DOUBT else "NULL"
         touched = context.db.executemany(
@@ -103,6 +106,44 @@ def ended(context: Context, change: c.LaunchesEnded) -> None:
             some,
         ).rowcount
         minutes.count_ends(context.db, context.entry.time_ms, state, touched)
+
+
+def _without_doubtful(context: Context, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """That a repeat is not made says nothing of the call before it: such launches are in doubt again. Returns the
+    others."""
+    found = context.db.execute(
+        f"SELECT lid FROM launch WHERE lid IN (SELECT value FROM json_each(?)) AND doubt IS NOT NULL AND {_OPEN}",
+        (numbers([row[4] for row in rows]),),
+    )
+    doubtful = {lid for (lid,) in found}
+    for _, reason, _, _, lid, attempt, _ in rows:
+        if lid in doubtful:
+            which = {"lid": lid, "attempt": attempt}
+            end_waiting(context, LaunchState.SKIPPED, "lid = :lid AND attempt = :attempt", which, reason)
+    return [row for row in rows if row[4] not in doubtful]
+
+
+def end_waiting(
+    context: Context, state: LaunchState, which: str, values: dict[str, int], reason: str | None = None
+) -> None:
+    """Open launches that nobody calls any more end in this state; those of which a former call may have gone out are in
+    doubt. No reason: the one for which they are cancelled."""
+    db, _, entry = context
+    known = {**values, "now": entry.time_ms, "held": entry.time_ms + HELD_MS, "why": reason}
+    why = "coalesce(:why, cancel)"
+    doubtful = db.execute(
+        f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = :now, retry_at_ms = NULL, held_ms = :held, "
+        f"reason = {why} || '; attempt ' || doubt || ' may have been made before' "
+        f"WHERE doubt IS NOT NULL AND {_OPEN} AND {which}",
+        known,
+    ).rowcount
+    certain = db.execute(
+        f"UPDATE launch SET state = {state:d}, ended_ms = :now, retry_at_ms = NULL, reason = {why} "
+        f"WHERE doubt IS NULL AND {_OPEN} AND {which}",
+        known,
+    ).rowcount
+    minutes.count_ends(db, entry.time_ms, LaunchState.IN_DOUBT, doubtful)
+    minutes.count_ends(db, entry.time_ms, state, certain)
 
 
 def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
@@ -121,8 +162,9 @@ def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
     )
     for lid, attempt, ended_ms, exit_code, reason, retry_at_ms, is_doubtful in columns:
         touched = db.execute(
-            f"UPDATE launch SET state = {LaunchState.RETRYING:d}, retry_at_ms = ?, reason = ?, exit_code = ?, "
-            f"doubt = coalesce(doubt, ?) WHERE lid = ? AND attempt = ? AND {_OPEN}",
+            f"UPDATE launch SET state = {LaunchState.RETRYING:d}, retry_at_ms = ?1, reason = ?2, exit_code = ?3, "
+            "relaunched = CASE WHEN ?4 IS NULL THEN relaunched END, doubt = coalesce(doubt, ?4) "
+            f"WHERE lid = ?5 AND attempt = ?6 AND {_OPEN}",
             (retry_at_ms, reason, exit_code, attempt if is_doubtful else None, lid, attempt),
         ).rowcount
         if touched:
@@ -236,7 +278,8 @@ def cancel_requested(context: Context, change: c.CancelRequested) -> object:
 
 def resolved(context: Context, change: c.LaunchResolved) -> object:
     """A person ends the doubt, or a replica tells how the call ended. Returns the launch's number: the leader calls it
-    again if that is what is wanted, and if its overlap policy lets it start."""
+    again if that is what is wanted, and if its overlap policy lets it start. To call it again ends no doubt about the
+    former call: the repeat may be refused, cancelled or given up."""
     found = _named(context, change)
     if isinstance(found, Refused):
         return found
@@ -260,15 +303,17 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
         # What may have had its turn in a lost record was called for the first time then, if at all.
         db.execute(
             "UPDATE launch SET state = ?1, attempt = max(attempt + ?2, 1 + ?2), term = ?3, attempt_ms = ?4, "
-            "started_ms = coalesce(started_ms, ?4), accepted_ms = NULL, ended_ms = NULL, cancel = NULL, doubt = NULL, "
-            "held_ms = NULL, reason = ?5 WHERE lid = ?6",
+            "started_ms = coalesce(started_ms, ?4), accepted_ms = NULL, ended_ms = NULL, cancel = NULL, "
+            "doubt = coalesce(doubt, max(attempt, 1)), relaunched = max(attempt, 1) + 1, held_ms = NULL, "
+            "reason = ?5 WHERE lid = ?6",
             (again, is_started, entry.term, entry.time_ms, None if is_started else _WAITS, lid),
         )
         minutes.count(db, entry.time_ms, retries=int(is_started))
     else:
         told = f"resolved: {change.note}" if change.note else "resolved by hand"
         db.execute(
-            "UPDATE launch SET state = ?, ended_ms = ?, doubt = NULL, held_ms = NULL, reason = ? WHERE lid = ?",
+            "UPDATE launch SET state = ?, ended_ms = ?, doubt = NULL, relaunched = NULL, held_ms = NULL, reason = ? "
+            "WHERE lid = ?",
             (change.state, entry.time_ms, told, lid),
         )
         minutes.count_ends(db, entry.time_ms, change.state, 1)
@@ -321,9 +366,7 @@ def _cancel(context: Context, lid: int, reason: str) -> None:
 
 
 def _close_if_cancelled(context: Context, lid: int) -> None:
-    touched = context.db.execute(
-        f"UPDATE launch SET state = {LaunchState.CANCELLED:d}, reason = cancel, ended_ms = ?, retry_at_ms = NULL "
-        f"WHERE lid = ? AND cancel IS NOT NULL AND state IN ({LaunchState.RETRYING:d}, {LaunchState.QUEUED:d})",
-        (context.entry.time_ms, lid),
-    ).rowcount
-    minutes.count(context.db, context.entry.time_ms, cancelled=touched)
+    waits = f"state IN ({LaunchState.RETRYING:d}, {LaunchState.QUEUED:d})"
+    end_waiting(
+        context, LaunchState.CANCELLED, f"lid = :lid AND cancel IS NOT NULL AND {waits}", {"lid": lid}
+    )

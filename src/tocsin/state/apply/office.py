@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from tocsin.model import change as c
-from tocsin.model.launch import CLOSED_FROM, LaunchState
+from tocsin.model.launch import CLOSED_FROM, HELD_MS, LaunchState
 from tocsin.model.rule import decode_rule
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
 from tocsin.state.store import DOUBT_OPEN_MS
 
-HELD_MS = 3_600_000
-"""So long what may have had its turn keeps its place, as nobody knows its time-out any more."""
 BRIEF_MS = 6_000
 """A change of leaders that takes no longer than this is no absence."""
 

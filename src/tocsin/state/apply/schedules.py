@@ -19,6 +19,7 @@ from tocsin.model.schedule import Schedule, is_same
 from tocsin.state import minutes
 from tocsin.state.apply.clock import unmiss
 from tocsin.state.apply.context import Context
+from tocsin.state.apply.launches import end_waiting
 from tocsin.state.retention import VERSION_IS_UNUSED
 
 VERSIONS_KEPT = 200
@@ -130,13 +131,9 @@ def _create(context: Context, change: c.SchedulePut) -> Put:
         meta.next_sid += 1
     else:
         sid, version = former[0], former[1] + 1
-        touched = db.execute(
-            f"UPDATE launch SET state = {LaunchState.SKIPPED:d}, ended_ms = ?, "
-            "reason = 'the schedule was deleted while this launch waited' "
-            f"WHERE sid = ? AND state = {LaunchState.QUEUED:d}",
-            (entry.time_ms, sid),
-        ).rowcount
-        minutes.count(db, entry.time_ms, skipped=touched)
+        reason = "the schedule was deleted while this launch waited"
+        waits = f"sid = :sid AND state = {LaunchState.QUEUED:d}"
+        end_waiting(context, LaunchState.SKIPPED, waits, {"sid": sid}, reason)
     schedule, spec = change.schedule, _encode(change.schedule)
     db.execute(
         "INSERT INTO schedule VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.desk import START, Desk, at, put
+from tests.core.desk import FAILED, START, Desk, at, only_flight, put
 
 from tocsin.decide.clock import AGREE_MS, Bounds, Expected, Opinion, Verdict, judge, step_of
+from tocsin.model import change as c
 from tocsin.model.cluster import ClockState
 from tocsin.model.command import ConfirmClock, DeleteSchedule, RepairDue, SwitchSchedule
 from tocsin.replica.prepare import repairs
+from tocsin.state import queries, retention
+from tocsin.targets.contract import SUCCEEDED, Outcome
+from tocsin.targets.contract import Verdict as Verdict_
 
 DAY_S = 86_400
 AHEAD_S = 40 * DAY_S
@@ -27,7 +31,7 @@ _DAYS = AHEAD_S * 1000
         ("steady", [(_DAYS, "stepped")], 2, Verdict.RIGHT),
         ("stepped", [(0, "stepped")], 2, Verdict.OPEN),
         ("steady", [(_FAR, "steady")], 2, Verdict.OPEN),
-        ("unknown", [(0, "unknown")], 2, Verdict.RIGHT),
+        ("unknown", [(0, "unknown")], 2, Verdict.OPEN),
         ("unknown", [(_FAR, "unknown")], 2, Verdict.OPEN),
         ("unknown", [(-_DAYS, "fresh")], 2, Verdict.WRONG),
         ("fresh", [(_DAYS, "steady")], 2, Verdict.WRONG),
@@ -38,8 +42,8 @@ _DAYS = AHEAD_S * 1000
         ("steady", [(_DAYS, "stepped"), (_DAYS, "stepped")], 3, Verdict.RIGHT),
         ("stepped", [(0, "stepped"), (-_DAYS, "steady")], 3, Verdict.WRONG),
         ("stepped", [(0, "stepped"), (0, "stepped")], 3, Verdict.OPEN),
-        ("unknown", [(0, "unknown"), (0, "unknown")], 3, Verdict.RIGHT),
-        ("unknown", [(0, "unknown")], 3, Verdict.RIGHT),
+        ("unknown", [(0, "unknown"), (0, "unknown")], 3, Verdict.OPEN),
+        ("unknown", [(0, "unknown"), (0, "fresh")], 3, Verdict.RIGHT),
         ("unknown", [], 3, Verdict.OPEN),
         ("stepped", [(-_DAYS, "steady")], 3, Verdict.WRONG),
     ],
@@ -133,6 +137,87 @@ def an_occurrence_that_was_launched_under_its_future_name_is_not_launched_again(
     assert START < _due(desk)["s"] <= START + DAY_S, "what was not launched is due"
     at(desk, AHEAD_S + 2 * DAY_S)
     assert len(_instants(desk)) == len(set(_instants(desk))) >= 80
+
+
+def retention_deletes_no_name_of_a_future_that_may_not_happen() -> None:
+    """The clock was set forward by a person: launches since then are kept until somebody would have noticed."""
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="skip")
+    at(desk, 60)
+    desk.end(only_flight(desk), SUCCEEDED)
+    desk.command(ConfirmClock((START + AHEAD_S) * 1000, actor="ann"))
+    desk.now_ms = (START + AHEAD_S) * 1000
+    desk.returned((START + 60) * 1000)
+    for second in range(0, 300, 60):
+        at(desk, AHEAD_S + second)
+        for lid in list(desk.flights):
+            desk.end(lid, SUCCEEDED)
+    first, *ahead = _instants(desk)
+    assert _forget(desk, keep_each=1) == [first]
+    desk.now_ms = (START + 120) * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+    desk.command(RepairDue(["s"], is_last=True))
+    assert _due(desk)["s"] <= START + 240
+    assert _forget(desk, keep_each=1) == [], "their time has not come"
+    assert _instants(desk) == ahead
+
+
+def a_mark_of_what_was_deleted_is_cut_off_where_the_clock_was_put_back() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="all")
+    desk.db.execute("INSERT INTO forgotten SELECT sid, ? FROM schedule", (START + AHEAD_S,))
+    _put_back(desk)
+    desk.command(RepairDue(["s"], is_last=True))
+    assert _due(desk)["s"] <= START + 180
+
+
+def what_waits_until_a_moment_of_a_wrong_time_waits_as_long_from_now_on() -> None:
+    desk = Desk(START)
+    desk.now_ms = (START + AHEAD_S) * 1000
+    desk.returned(START * 1000)
+    put(
+        desk, id="retry", cron=f"@at {START + AHEAD_S + 1}", retry={"limit": 5, "backoff": "30s", "jitter": 0}
+    )
+    put(desk, id="doubt", cron=f"@at {START + AHEAD_S + 1}", timeout="90s")
+    at(desk, AHEAD_S + 1)
+    for lid, flight in list(desk.flights.items()):
+        desk.end(lid, FAILED if flight.order.schedule == "retry" else Outcome(Verdict_.UNKNOWN, "no answer"))
+    desk.now_ms = (START + 60) * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+    waits = desk.db.execute("SELECT max(retry_at_ms), max(held_ms) FROM launch").fetchone()
+    assert waits == (desk.now_ms + 30_000, desk.now_ms + 90_000)
+
+
+def what_was_to_be_caught_up_with_under_a_wrong_time_is_repaired() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *")
+    desk.now_ms = (START + 61) * 1000
+    desk.db.execute("UPDATE due SET at_ms = ?", ((START + AHEAD_S) * 1000,))
+    (wrong,) = repairs(desk.db, ["s"], desk.now_ms)
+    assert wrong.to.instant_s * 1000 + wrong.to.delay_ms == desk.now_ms
+    desk.command(RepairDue(["s"], is_last=True))
+    assert desk.db.execute("SELECT at_ms FROM due").fetchall() == [(desk.now_ms,)]
+
+
+def more_launches_ahead_than_are_looked_at_do_not_silence_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="0 * * * *", missed="all")
+    _put_back(desk)
+    assert len(_instants(desk)) > 20
+    monkeypatch.setattr(queries, "TAKEN_MAX", 10)
+    desk.db.execute("DELETE FROM launch WHERE instant_s < ?", (START + DAY_S,))
+    assert desk.command(RepairDue(["s"], is_last=True)) == 1
+    assert _due(desk)["s"] <= START + 60 + 3600
+
+
+def _forget(desk: Desk, keep_each: int) -> list[int]:
+    """Delete what is too much; the instants that went."""
+    before = set(_instants(desk))
+    found = retention.uncounted(desk.db, desk.store.meta.counted_lid, keep_each, desk.now_ms, 1000, 1000)
+    desk.commit(c.HistoryForgotten(found.surplus, 0, counted_lid=found.upto_lid))
+    more = retention.surplus(desk.db, 0, keep_each, desk.now_ms, 1000, 1000)
+    desk.commit(c.HistoryForgotten(more.lids, 0))
+    return sorted(before - set(_instants(desk)))
 
 
 def _due(desk: Desk) -> dict[str, int]:

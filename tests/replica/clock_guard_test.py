@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tocsin.clock import SystemClock
 from tocsin.replica.clock_guard import FOLLOWED_EVERY_S, ClockGuard
 
@@ -121,8 +123,17 @@ def a_clock_that_is_set_right_after_a_cold_start_is_believed_by_itself() -> None
     assert guard.wall_ms() == clock.wall_ms()
 
 
-def what_is_kept_may_be_damaged(tmp_path: Path) -> None:
-    (tmp_path / "clock.json").write_bytes(b"{")
+@pytest.mark.parametrize(
+    "kept",
+    [
+        b"{",
+        b'{"boot": "boot", "offset_ms": 99999999999999}',
+        b'{"boot": "boot", "offset_ms": -99999999999999}',
+        b'{"boot": "boot", "offset_ms": 999999999999999999999999999999}',
+    ],
+)
+def what_is_kept_may_be_damaged(tmp_path: Path, kept: bytes) -> None:
+    (tmp_path / "clock.json").write_bytes(kept)
     guard = ClockGuard(_Clock(), tmp_path / "clock.json", "boot")
     guard.begin(START_MS)
     assert guard.is_believed

@@ -12,7 +12,7 @@ from tests.replica.several import Town, in_town, put
 from tocsin.clock import SystemClock
 from tocsin.decide.clock import AGREE_MS, Verdict
 from tocsin.errors import Diverged
-from tocsin.model.cluster import PeerStatus, SnapshotMark
+from tocsin.model.cluster import ClockState, PeerStatus, SnapshotMark
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.applying import DIGEST_EVERY
 from tocsin.replica.clock_guard import ClockGuard
@@ -206,14 +206,17 @@ def a_mark_of_divergence_is_looked_at_before_anything_else(tmp_path: Path) -> No
 class _Town(NoPeers):
     """Two others, and what their clocks show."""
 
-    def __init__(self, clock: SystemClock) -> None:
+    def __init__(self, clock: SystemClock, state: ClockState = "steady") -> None:
         self._clock = clock
+        self._state = state
         self.ahead_ms: dict[str, int | None] = {"b": 0, "c": 0}
 
     async def statuses(self) -> dict[str, PeerStatus | None]:
         now_ms = self._clock.wall_ms()
         return {
-            name: None if ahead_ms is None else _status(name=name, wall_ms=now_ms + ahead_ms)
+            name: None
+            if ahead_ms is None
+            else _status(name=name, wall_ms=now_ms + ahead_ms, clock=self._state)
             for name, ahead_ms in self.ahead_ms.items()
         }
 
@@ -234,6 +237,22 @@ def who_stands_for_office_asks_the_others_for_the_time_at_that_moment() -> None:
         assert not await rounds.may_stand(), "the look before has nothing to say any more"
         town.ahead_ms = {"b": _FAR, "c": None}
         assert await rounds.ask_clock() is Verdict.OPEN, "one against one: nobody knows who is right"
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("ahead_ms", "is_believed"), [(-_FAR, False), (_FAR, True)])
+def of_two_clocks_that_were_just_started_the_later_is_not_believed(ahead_ms: int, is_believed: bool) -> None:
+    """By the earlier one nothing is launched too early."""
+
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock, state="fresh")
+        guard = ClockGuard(clock)
+        rounds = Rounds(town, Handle(Ledger()), guard, Metrics(), _status, "")
+        town.ahead_ms = {"b": 10 * ahead_ms, "c": None}
+        await rounds.look()
+        assert guard.is_believed is is_believed
 
     asyncio.run(work())
 

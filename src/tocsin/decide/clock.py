@@ -10,6 +10,7 @@ where nothing is known (a cold start long after the last entry), the other repli
 3. Otherwise nobody can tell, and a person has to.
 
 A clock that stepped never counts as a witness: when one bad time server moves all of them, they agree and are wrong.
+Nor does one that is far from the last entry after a cold start: they may all have been started by the same time server.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from tocsin.model.cluster import ClockState
 
+WITNESSES = ("steady", "fresh")
 AGREE_MS = 10_000
 """Clocks that differ by no more than this agree."""
 
@@ -44,7 +46,7 @@ class Verdict(enum.Enum):
 def judge(own: ClockState, others: Sequence[Opinion], known: int) -> Verdict:
     """``known``: how many replicas there are in all, also those that do not answer."""
     everybody = [Opinion(0, own), *others]
-    unstepped = [opinion.ahead_ms for opinion in everybody if opinion.state != "stepped"]
+    unstepped = [opinion.ahead_ms for opinion in everybody if opinion.state in WITNESSES]
     enough = max(2, known // 2 + 1)
     for witness_ms in unstepped:
         agreeing = [ahead_ms for ahead_ms in unstepped if abs(ahead_ms - witness_ms) <= AGREE_MS]
@@ -59,7 +61,7 @@ def judge(own: ClockState, others: Sequence[Opinion], known: int) -> Verdict:
 
 def is_vouched_for(others: Sequence[Opinion]) -> bool:
     """Does anybody whose clock did not step agree with ours?"""
-    return any(opinion.state != "stepped" and abs(opinion.ahead_ms) <= AGREE_MS for opinion in others)
+    return any(opinion.state in WITNESSES and abs(opinion.ahead_ms) <= AGREE_MS for opinion in others)
 
 
 def _of(right: Sequence[int]) -> Verdict:

@@ -27,6 +27,8 @@ log = structlog.get_logger()
 
 FOLLOWED_EVERY_S = 10.0
 """So often the expectation follows the wall clock: many small steps are not one large one, but take their time."""
+LATEST_MS = 7_258_118_400_000
+"""The year 2200."""
 KEPT_WITHIN_MS = 1_000
 """The offset is written anew when it has changed by more than this."""
 
@@ -163,9 +165,11 @@ class ClockGuard:
         if self._path is None:
             return None
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+            kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
         except (OSError, msgspec.DecodeError):
             return None
+        # What no clock can have shown was not written by this program.
+        return kept if 0 <= kept.offset_ms + round(self._clock.elapsed_s() * 1000) < LATEST_MS else None
 
     def _keep(self) -> None:
         is_near = self._kept_ms is not None and abs(self._kept_ms - self._offset_ms) <= KEPT_WITHIN_MS

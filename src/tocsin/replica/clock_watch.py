@@ -32,16 +32,25 @@ from tocsin.state.store import DOUBT_OPEN_MS, Meta
 log = structlog.get_logger()
 
 ASKED_EVERY_S = 1.0
-_BY_TIME = (PutSchedule, PutSchedules, SwitchSchedule, LaunchNow, Backfill)
+_BY_TIME = (PutSchedule, PutSchedules, LaunchNow, Backfill)
 """They name or compute instants. After a cold start with a clock that is not believed nobody knows from when."""
 
 
 class ClockWatch:
     """Kept by one leader during its term."""
 
-    def __init__(self, clock: ClockGuard, ask: Callable[[], Awaitable[Verdict]], *, is_sole: bool) -> None:
+    def __init__(
+        self,
+        clock: ClockGuard,
+        ask: Callable[[], Awaitable[Verdict]],
+        seen: Callable[[], Verdict],
+        *,
+        is_sole: bool,
+    ) -> None:
+        """``ask`` the others now; ``seen``: what they said when they were last asked."""
         self._clock = clock
         self._ask = ask
+        self._seen = seen
         self._is_sole = is_sole
         self._asked_s = 0.0
         self._stopped_ms: int | None = None
@@ -53,7 +62,7 @@ class ClockWatch:
             self._check_confirmed(command)
         elif isinstance(command, RepairDue) and not self._clock.is_believed:
             raise ClockNotBelieved("the wall clock is not believed", hint="'tocsin clock' tells more")
-        elif isinstance(command, _BY_TIME) and self._clock.state == "unknown":
+        elif _goes_by_time(command) and self._clock.state == "unknown":
             raise ClockNotBelieved(
                 "the wall clock is far from the last entry and is not believed: nothing is planned by it",
                 hint="'tocsin clock' tells more; 'tocsin clock confirm' if it is right",
@@ -70,9 +79,12 @@ class ClockWatch:
             )
 
     async def is_wrong(self, moved_ms: int) -> bool:
-        """Do the others say that the clock here is wrong? They are asked when it moved or is not believed."""
-        if self._is_sole or (not moved_ms and self._clock.is_believed):
+        """Do the others say that the clock here is wrong? They are asked when it moved or is not believed, and every
+        few seconds in any case."""
+        if self._is_sole:
             return False
+        if not moved_ms and self._clock.is_believed:
+            return self._seen() is Verdict.WRONG
         now_s = self._clock.elapsed_s()
         if not moved_ms and now_s - self._asked_s < ASKED_EVERY_S:
             return False
@@ -108,6 +120,12 @@ class ClockWatch:
     def confirmed(self) -> None:
         """It stands in the journal that a person believes the clock."""
         self._clock.believe()
+
+
+def _goes_by_time(command: Command) -> bool:
+    if isinstance(command, SwitchSchedule):
+        return command.enabled
+    return isinstance(command, _BY_TIME)
 
 
 def _moment(ms: int) -> str:

@@ -111,7 +111,9 @@ class Leader:
         self._iterations = Iterations(around.clock, around.metrics)
         self._stopping = self._deposed = False
         self._vigil = Vigil(around.clock, around.office, around.checkpoint_every_s, around.checkpoint_seen_s)
-        self._clock_watch = ClockWatch(around.clock, around.ask_clock, is_sole=around.is_sole)
+        self._clock_watch = ClockWatch(
+            around.clock, around.ask_clock, around.seen_clock, is_sole=around.is_sole
+        )
         self._clock_off_ms = 0
         """By how much this machine's clock is known to be wrong: only what is written last knows of it."""
         self._told: dict[asyncio.Task[None], None] = {}
@@ -334,6 +336,11 @@ class Leader:
             self._limits.count_open((row.lid, row.spec) for row in rows)
         self._limits.hold(held.items())
 
+    async def _hold_as_recorded(self) -> None:
+        """The clock was set: what keeps its place keeps it until another moment."""
+        if self._limits:
+            self._limits.hold(await self._on_state(queries.held, self._store.db, self._clock.wall_ms()))
+
     async def _open_portions(self, lids: Sequence[int]) -> AsyncIterator[list[queries.OrderRow]]:
         """These launches, each with its schedule. To read many takes its time: each portion counts as a turn."""
         while lids:
@@ -380,6 +387,7 @@ class Leader:
             await self._proposer.commit(changes, self.term, now_ms)
             self._clock_watch.heard()
             self._around.office.absence_noted()
+            await self._hold_as_recorded()
         except JournalError as refused:
             await self._not_written(refused, None)
         return True
@@ -398,6 +406,7 @@ class Leader:
                     self._cancel(lid, reason)
             elif isinstance(change, c.ClockSet):
                 self._clock_watch.confirmed()
+                await self._hold_as_recorded()
             elif isinstance(change, c.CancelRequested) and isinstance(result, int):
                 self._cancel(result, change.reason)
             elif isinstance(change, c.LaunchRequested | c.LaunchResolved) and isinstance(result, int):

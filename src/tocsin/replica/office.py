@@ -38,6 +38,8 @@ HAND_OVER_S = 0.3
 """How long it takes at the most to hand an order to its target: with less of the lease left, it is not begun."""
 DRIFT_MAX = 0.05
 """How much faster or slower than it should a clock may run."""
+FRESH_S = 2.5
+"""Presence is looked at at least every second."""
 UNSEEN_S = 0.2
 """While nothing is known of the presence of others, a follower looks this often whether there is."""
 
@@ -179,6 +181,8 @@ class ElectedOffice:
         self._heard = (0, 0)
         """Term and counter of the newest presence that was observed."""
         self._heard_ms = self._heard_at_ms = self._heard_seq = self._told_ms = 0
+        self._observed_s = 0.0
+        """When presence was last looked at."""
         self._versions: dict[str, int] | None = None
         """Of the presence of each replica, as last observed; None: nothing was observed yet."""
         self._meter = AbsenceMeter()
@@ -202,11 +206,14 @@ class ElectedOffice:
                 term = presence.terms.get(GROUP, 0)
                 if (term, presence.counter) <= self._heard or term < self._known_term + self._is_vacant:
                     continue  # it arrived late, or the group has no leader there
+                # One that follows another, with no gap between, was written just now. Any other may be old, so its own
+                # time counts; but a clock that is ahead of ours must not hide that nobody was there.
+                is_fresh = self._heard[0] == term and at_s - self._observed_s <= FRESH_S
                 self._heard = (term, presence.counter)
                 self._opens_s = max(self._opens_s, at_s + FOLLOWER_S)
-                # A clock that is ahead of ours must not hide that nobody was there.
-                self._heard_ms = min(presence.sent_ms, at_ms)
+                self._heard_ms = at_ms if is_fresh else min(presence.sent_ms, at_ms)
                 self._heard_at_ms, self._heard_seq = at_ms, presence.seq
+            self._observed_s = at_s
 
     def opens_in_s(self) -> float:
         with self._lock:

@@ -349,6 +349,7 @@ class Parts:
             own_terms=self.own_terms,
             losses=setup.losses,
             ask_clock=self.rounds.ask_clock,
+            seen_clock=lambda: self.rounds.seen.verdict,
             is_clock_off_to_all=self.rounds.is_clock_off_to_all,
             cancel_elsewhere=self._cancel_elsewhere,
             limits=self.limits,

@@ -138,8 +138,11 @@ def _restored_text(db: sqlite3.Connection, command: PutSchedule) -> str | None:
 def _first(db: sqlite3.Connection, settled: Plan, id: str, now_ms: int, is_resumed: bool) -> Slot | None:
     """Where the timeline begins. What passed while it was paused or deleted was not missed."""
     now_s = now_ms // 1000
-    decided_upto_s, taken = queries.decided_ahead(db, id, now_s)
-    first = first_slot(settled, id, now_s, decided_upto_s, queries.unrecorded_upto_s(db, id), taken)
+    ahead = queries.decided_ahead(db, id, now_s)
+    unrecorded_s = queries.unrecorded_upto_s(db, id)
+    first = first_slot(settled, id, now_s, ahead.upto_s, unrecorded_s, ahead.taken)
+    if first is not None and ahead.newest_s is not None and queries.has_launch(db, id, first.instant_s):
+        first = first_slot(settled, id, now_s, ahead.newest_s, unrecorded_s)
     return None if is_resumed and first is not None and first.instant_s <= now_s else first
 
 
@@ -167,8 +170,12 @@ class Repair(NamedTuple):
 def repairs(db: sqlite3.Connection, ids: Sequence[str], now_ms: int) -> list[Repair]:
     """Those of these schedules that would launch earlier if their next instant were computed now."""
     found: list[Repair] = []
-    for sid, version, id, resolved, zone, rule, due_s in queries.with_due(db, ids):
+    for sid, version, id, resolved, zone, rule, due_s, at_ms in queries.with_due(db, ids):
         if due_s is not None and due_s * 1000 <= now_ms:
+            if (
+                at_ms is not None and at_ms > now_ms
+            ):  # it was to be caught up with, or looked at again, by then
+                found.append(Repair(sid, version, id, due_s, Slot(due_s, now_ms - due_s * 1000)))
             continue
         try:
             first = _first(db, plan(resolved, zone, rule), id, now_ms, is_resumed=True)

@@ -137,6 +137,8 @@ class Rounds:
         clocks = {name: Opinion(status.wall_ms - now_ms, status.clock) for name, status in told.items()}
         opinions = list(clocks.values())
         verdict = judge(self._clock.state, opinions, len(statuses) + 1)
+        if verdict is Verdict.OPEN and self._clock.state == "fresh":
+            verdict = self._yield_to_earlier(opinions, len(statuses) + 1)
         if verdict is Verdict.RIGHT and self._clock.state != "steady" and is_vouched_for(opinions):
             log.info("other replicas agree with the wall clock here", was=self._clock.state)
             self._clock.believe()
@@ -144,6 +146,14 @@ class Rounds:
         self._leaders_clock = leaders[0] if leaders else self._leaders_clock
         self.seen = Seen(statuses, clocks, verdict)
         return self.seen
+
+    def _yield_to_earlier(self, opinions: Sequence[Opinion], known: int) -> Verdict:
+        """After a cold start two clocks are plausible and differ, and nobody can tell which is right. By the earlier
+        one nothing is launched too early, so the later one is not believed."""
+        earliest_ms = min((opinion.ahead_ms for opinion in opinions if opinion.state == "fresh"), default=0)
+        if earliest_ms < -AGREE_MS:
+            self._clock.doubt(earliest_ms)
+        return judge(self._clock.state, opinions, known)
 
     @property
     def lost(self) -> list[str]:

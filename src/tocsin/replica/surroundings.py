@@ -54,6 +54,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     losses: Losses
     ask_clock: Callable[[], Awaitable[Verdict]]
     """What the other replicas, asked now, conclude about our wall clock."""
+    seen_clock: Callable[[], Verdict]
+    """What they said when they were last asked."""
     is_clock_off_to_all: Callable[[], Awaitable[bool]]
     """The same, having waited a little for those who do not answer yet."""
     cancel_elsewhere: Callable[[str, Asked, str], Coroutine[None, None, None]]

@@ -281,15 +281,25 @@ def in_use(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[int, b
     return {id: None if spec is None else (version, spec) for id, version, spec in rows}
 
 
-def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> tuple[int, frozenset[int]]:
-    """Behind which instant, at the earliest, something of this id may be decided; and which instants after now
-    have been decided already, because a clock was ahead. What was given up far ahead of now did not happen."""
+class DecidedAhead(NamedTuple):
+    """What was decided of an id, also after now, because a clock was ahead."""
+
+    upto_s: int
+    """Behind this instant, at the earliest, something may be decided. What was given up far ahead of now did not
+    happen."""
+    taken: frozenset[int]
+    """Instants behind that which have been launched, the first so many."""
+    newest_s: int | None = None
+    """There are more of them, up to this one."""
+
+
+def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> DecidedAhead:
     known = db.execute(
         "SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id LIMIT 1",
         {"id": schedule_id},
     ).fetchone()
     if known is None:
-        return -1, frozenset()
+        return DecidedAhead(-1, frozenset())
     (sid,) = known
     (given_up_s,) = db.execute(
         "SELECT coalesce(max(before_s) - 1, -1) FROM missed WHERE sid = ? AND before_s <= ?",
@@ -297,11 +307,13 @@ def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> tuple
     ).fetchone()
     behind_s = max(given_up_s, forgotten_upto_s(db, schedule_id))
     ahead = "FROM launch WHERE sid = ? AND kind = 0 AND instant_s > ?"
-    taken = db.execute(f"SELECT instant_s {ahead} LIMIT ?", (sid, now_s, TAKEN_MAX + 1)).fetchall()
-    if len(taken) > TAKEN_MAX:  # a walk through all of them would take too long
+    rows = db.execute(
+        f"SELECT instant_s {ahead} ORDER BY instant_s LIMIT ?", (sid, now_s, TAKEN_MAX + 1)
+    ).fetchall()
+    newest_s = None
+    if len(rows) > TAKEN_MAX:  # a walk through all of them would take too long
         (newest_s,) = db.execute(f"SELECT max(instant_s) {ahead}", (sid, now_s)).fetchone()
-        return max(behind_s, newest_s), frozenset()
-    return behind_s, frozenset(instant_s for (instant_s,) in taken)
+    return DecidedAhead(behind_s, frozenset(instant_s for (instant_s,) in rows), newest_s)
 
 
 def taken_of(db: sqlite3.Connection, sids: Sequence[int], instants_s: Sequence[int]) -> set[tuple[int, int]]:
@@ -333,10 +345,10 @@ def forgotten_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
 
 def with_due(
     db: sqlite3.Connection, ids: Sequence[str]
-) -> list[tuple[int, int, str, str, str, bytes | None, int | None]]:
-    """Those of these schedules that are enabled: (sid, version, id, text, zone, rule, next instant)."""
+) -> list[tuple[int, int, str, str, str, bytes | None, int | None, int | None]]:
+    """Those of these schedules that are enabled: (sid, version, id, text, zone, rule, next instant, when it is due)."""
     return db.execute(
-        "SELECT s.sid, s.version, s.id, s.resolved, s.zone, s.rule, d.instant_s FROM json_each(?) j "
+        "SELECT s.sid, s.version, s.id, s.resolved, s.zone, s.rule, d.instant_s, d.at_ms FROM json_each(?) j "
         "CROSS JOIN schedule s ON s.id = j.value LEFT JOIN due d ON d.sid = s.sid WHERE s.enabled",
         (json.dumps(list(ids)),),
     ).fetchall()

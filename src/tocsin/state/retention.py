@@ -19,8 +19,13 @@ RECORDS_KEPT = 1_000_000
 """Records of who did what are kept as long as history is, but never more of them than this."""
 OLDEST_LOOKED_AT = 100
 """So many launches of one schedule are looked at, at a time, for what is too much of it."""
-MAY_GO = f"state >= {CLOSED_FROM} AND coalesce(held_ms, 0) <= ?"
-"""It has ended, and if in doubt it no longer keeps its place in overlap and limits."""
+MAY_GO = (
+    f"state >= {CLOSED_FROM} AND coalesce(held_ms, 0) <= ?1 AND instant_s * 1000 <= ?1 AND "
+    "(instant_s <= (SELECT value FROM meta WHERE key = 'proven_upto_s') "
+    "OR ?1 >= (SELECT value FROM meta WHERE key = 'proven_again_ms'))"
+)
+"""It has ended, if in doubt it no longer keeps its place in overlap and limits, and its instant has truly come: should
+the clock turn out to have been ahead, its name must be known. ``?1`` is now."""
 VERSION_IS_UNUSED = (
     "before_lid <= :counted_lid + 1 AND NOT EXISTS "
     "(SELECT 1 FROM kept k WHERE k.sid = revision.sid AND k.version = revision.version)"

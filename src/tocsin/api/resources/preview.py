@@ -94,5 +94,5 @@ def _former(db: sqlite3.Connection, id: str, once_s: int | None, now_s: int) -> 
     is_taken = once_s is not None and (
         queries.has_launch(db, id, once_s) or once_s <= queries.unrecorded_upto_s(db, id)
     )
-    upto_s, _ = queries.decided_ahead(db, id, now_s)
+    upto_s = queries.decided_ahead(db, id, now_s).upto_s
     return decide.Former(views.definition(view), view.resolved, view.version, upto_s, is_taken)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind
 from tocsin.state.apply.context import Context
 
 BACK_MS = 10_000
 """A clock that goes back by less than this is no news: replicas differ by as much."""
+FORWARD_MS = 60_000
+PROVEN_AFTER_MS = 7 * 86_400_000
+"""After a clock was set forward, the launches since then are kept for so long."""
+NEVER_S = 1 << 60
 
 
 def clock_set(context: Context, change: c.ClockSet) -> None:
@@ -17,8 +23,13 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     before_ms = max(meta.time_ms, entry.time_ms)
     meta.time_ms = change.now_ms
     context.record("clock confirmed", "the clock", change.actor, note=change.note)
+    if change.now_ms > before_ms + FORWARD_MS and before_ms:
+        meta.proven_upto_s = min(meta.proven_upto_s, before_ms // 1000)
+        meta.proven_again_ms = change.now_ms + PROVEN_AFTER_MS
     if change.now_ms >= before_ms - BACK_MS:
         return
+    meta.proven_upto_s = NEVER_S
+    _bring_back(db, before_ms, change.now_ms)
     meta.ahead_until_ms = max(meta.ahead_until_ms, before_ms)
     meta.is_due_ahead = 1
     meta.present_since_ms = min(meta.present_since_ms, change.now_ms)
@@ -31,6 +42,17 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     db.execute("DELETE FROM absence WHERE until_ms > ?", (change.now_ms,))
     if since_ms is not None and since_ms < change.now_ms:
         db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (since_ms, change.now_ms))
+
+
+def _bring_back(db: sqlite3.Connection, before_ms: int, now_ms: int) -> None:
+    """What waits until a moment of the time that is not believed any more waits as long from now on. What was launched
+    there is known by its name: no instant after now counts as forgotten."""
+    for column in ("retry_at_ms", "held_ms"):
+        db.execute(
+            f"UPDATE launch SET {column} = max(:now, {column} - :back) WHERE {column} > :now",
+            {"now": now_ms, "back": before_ms - now_ms},
+        )
+    db.execute("UPDATE forgotten SET upto_s = ?1 WHERE upto_s > ?1", (now_ms // 1000,))
 
 
 def due_repaired(context: Context, change: c.DueRepaired) -> int:

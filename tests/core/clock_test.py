@@ -46,6 +46,9 @@ _DAYS = AHEAD_S * 1000
         ("unknown", [(0, "unknown"), (0, "fresh")], 3, Verdict.RIGHT),
         ("unknown", [], 3, Verdict.OPEN),
         ("stepped", [(-_DAYS, "steady")], 3, Verdict.WRONG),
+        ("stepped", [(0, "stepped"), (0, "fresh")], 3, Verdict.OPEN),
+        ("fresh", [(0, "stepped"), (0, "stepped")], 3, Verdict.OPEN),
+        ("stepped", [(-_DAYS, "fresh")], 2, Verdict.WRONG),
     ],
 )
 def who_did_not_step_decides(

@@ -216,7 +216,12 @@ class _Town(NoPeers):
         return {
             name: None
             if ahead_ms is None
-            else _status(name=name, wall_ms=now_ms + ahead_ms, clock=self._state)
+            else _status(
+                name=name,
+                wall_ms=now_ms + ahead_ms,
+                clock=self._state,
+                clock_step_ms=_FAR * 9 * (self._state == "stepped"),
+            )
             for name, ahead_ms in self.ahead_ms.items()
         }
 
@@ -253,6 +258,19 @@ def of_two_clocks_that_were_just_started_the_later_is_not_believed(ahead_ms: int
         town.ahead_ms = {"b": 10 * ahead_ms, "c": None}
         await rounds.look()
         assert guard.is_believed is is_believed
+
+    asyncio.run(work())
+
+
+def a_clock_that_was_just_started_does_not_vouch_for_one_that_stepped() -> None:
+    """All were moved at once, and then one machine was started again."""
+
+    async def work() -> None:
+        clock = SystemClock()
+        guard = ClockGuard(clock)
+        rounds = Rounds(_Town(clock, state="stepped"), Handle(Ledger()), guard, Metrics(), _status, "")
+        assert (await rounds.look()).verdict is Verdict.OPEN
+        assert not guard.is_believed
 
     asyncio.run(work())
 

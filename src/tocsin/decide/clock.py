@@ -10,7 +10,8 @@ where nothing is known (a cold start long after the last entry), the other repli
 3. Otherwise nobody can tell, and a person has to.
 
 A clock that stepped never counts as a witness: when one bad time server moves all of them, they agree and are wrong.
-Nor does one that is far from the last entry after a cold start: they may all have been started by the same time server.
+Nor does one that is far from the last entry after a cold start, or that agrees with one that stepped and knows nothing
+of its own past because its machine was started again: the same time server may have set them all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from typing import NamedTuple
 
 from tocsin.model.cluster import ClockState
 
-WITNESSES = ("steady", "fresh")
 AGREE_MS = 10_000
 """Clocks that differ by no more than this agree."""
 
@@ -46,7 +46,8 @@ class Verdict(enum.Enum):
 def judge(own: ClockState, others: Sequence[Opinion], known: int) -> Verdict:
     """``known``: how many replicas there are in all, also those that do not answer."""
     everybody = [Opinion(0, own), *others]
-    unstepped = [opinion.ahead_ms for opinion in everybody if opinion.state in WITNESSES]
+    everybody = [opinion for opinion in everybody if _is_witness(opinion, everybody)]
+    unstepped = [opinion.ahead_ms for opinion in everybody]
     enough = max(2, known // 2 + 1)
     for witness_ms in unstepped:
         agreeing = [ahead_ms for ahead_ms in unstepped if abs(ahead_ms - witness_ms) <= AGREE_MS]
@@ -59,9 +60,18 @@ def judge(own: ClockState, others: Sequence[Opinion], known: int) -> Verdict:
     return Verdict.OPEN
 
 
-def is_vouched_for(others: Sequence[Opinion]) -> bool:
-    """Does anybody whose clock did not step agree with ours?"""
-    return any(opinion.state in WITNESSES and abs(opinion.ahead_ms) <= AGREE_MS for opinion in others)
+def is_vouched_for(own: ClockState, others: Sequence[Opinion]) -> bool:
+    """Does any witness agree with our clock?"""
+    everybody = [Opinion(0, own), *others]
+    return any(_is_witness(other, everybody) and abs(other.ahead_ms) <= AGREE_MS for other in others)
+
+
+def _is_witness(opinion: Opinion, everybody: Sequence[Opinion]) -> bool:
+    """A clock that was just started and agrees with one that stepped was set by whatever moved that one."""
+    if opinion.state != "fresh":
+        return opinion.state == "steady"
+    stepped = (other for other in everybody if other.state == "stepped")
+    return not any(abs(other.ahead_ms - opinion.ahead_ms) <= AGREE_MS for other in stepped)
 
 
 def _of(right: Sequence[int]) -> Verdict:

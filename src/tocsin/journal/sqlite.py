@@ -130,6 +130,10 @@ class SqliteJournal:
     def _open(self) -> bool:
         """True: it is there already."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        wal = self._path.with_name(self._path.name + "-wal")
+        if wal.exists() and not self._path.exists():
+            # SQLite would take the file of another journal for a leftover, and remove it with the entries in it.
+            raise _damaged(self._path, f"it is gone, and {wal.name} is there: put it back")
         # Payloads are nobody else's business; SQLite's other files follow this one.
         self._path.touch(mode=0o600)
         db = self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)

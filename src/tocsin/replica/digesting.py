@@ -68,6 +68,8 @@ if __name__ == "__main__":
         db.set_progress_handler(lambda: os.getppid() != parent, 1_000_000)
         try:
             print(full_digest(db))
-        except sqlite3.OperationalError:
+            sys.stdout.flush()
+        except (sqlite3.OperationalError, BrokenPipeError):
             if os.getppid() == parent:  # else whoever wanted it was killed
                 raise
+            os._exit(1)  # nor is there anybody to write to at exit

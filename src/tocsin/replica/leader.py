@@ -185,9 +185,11 @@ class Leader:
             self.stop()
             return Tick()
         self._launcher.in_office(self.term)
-        now_ms = self._clock.wall_ms()
         if await self._noticed_wrong_clock():
             return Tick()
+        now_ms = (
+            self._clock.wall_ms()
+        )  # only now: the others may have been asked, and have said that it is another time
         may_decide = self._clock_watch.may_decide()
         if may_decide and (await self._noticed_clock_again(now_ms) or await self._noticed_absence(now_ms)):
             return Tick(more=True)

@@ -136,16 +136,28 @@ class Rounds:
         told = {name: status for name, status in statuses.items() if status is not None and status.wall_ms}
         clocks = {name: Opinion(status.wall_ms - now_ms, status.clock) for name, status in told.items()}
         opinions = list(clocks.values())
+        self._doubt_like_others(list(told.values()), now_ms)
         verdict = judge(self._clock.state, opinions, len(statuses) + 1)
         if verdict is Verdict.OPEN and self._clock.state == "fresh":
             verdict = self._yield_to_earlier(opinions, len(statuses) + 1)
-        if verdict is Verdict.RIGHT and self._clock.state != "steady" and is_vouched_for(opinions):
+        if (
+            verdict is Verdict.RIGHT
+            and self._clock.state != "steady"
+            and is_vouched_for(self._clock.state, opinions)
+        ):
             log.info("other replicas agree with the wall clock here", was=self._clock.state)
             self._clock.believe()
         leaders = [clocks[name] for name, status in told.items() if status.role == "leader"]
         self._leaders_clock = leaders[0] if leaders else self._leaders_clock
         self.seen = Seen(statuses, clocks, verdict)
         return self.seen
+
+    def _doubt_like_others(self, told: Sequence[PeerStatus], now_ms: int) -> None:
+        """A clock that was just started agrees with one that is known to have stepped: it is not believed either."""
+        for status in told:
+            agrees = abs(status.wall_ms - now_ms) <= AGREE_MS
+            if self._clock.state == "fresh" and status.clock == "stepped" and agrees:
+                self._clock.doubt(status.wall_ms - status.clock_step_ms - now_ms)
 
     def _yield_to_earlier(self, opinions: Sequence[Opinion], known: int) -> Verdict:
         """After a cold start two clocks are plausible and differ, and nobody can tell which is right. By the earlier
@@ -180,7 +192,11 @@ class Rounds:
         it: where nobody can say whose clock is right, a person has to."""
         former = self._leaders_clock
         is_far = former is not None and former.state != "stepped" and abs(former.ahead_ms) > AGREE_MS
-        if former is not None and is_far and not is_vouched_for(list(seen.clocks.values())):
+        if (
+            former is not None
+            and is_far
+            and not is_vouched_for(self._clock.state, list(seen.clocks.values()))
+        ):
             self._clock.doubt(former.ahead_ms)
             self._leaders_clock = None
 

@@ -13,7 +13,7 @@ from tocsin.journal.contract import Roster
 from tocsin.model.cluster import Member
 
 log = structlog.get_logger()
-REFRESHED_EVERY_S = 3.0
+REFRESHED_EVERY_S = 12.0
 _PATIENCE_S = 2.0
 
 

@@ -97,3 +97,14 @@ def a_file_with_a_mistake_is_refused_at_the_start(tmp_path: Path) -> None:
         AssertionError, match=r"limits.yaml, line 2: 'quick' is not a rate.*allowed.*a number of launches"
     ):
         Service(tmp_path / "data", "--limits", str(tmp_path / "limits.yaml"))
+
+
+def a_backfill_that_waits_for_a_limit_is_counted_and_explained(limited: Service, wait: Wait) -> None:
+    wait(lambda: _waiting(limited) == 3)
+    limited.create("pay/hourly", cron="0 * * * *", labels={"team": "payroll"})
+    since = str(int(time.time()) - 3_600)
+    assert limited.ask("POST", "/v1/schedules/pay/hourly:backfill", {"from": since}).status == 200
+    wait(lambda: _waiting(limited) == 4)
+    told = limited.ask("GET", "/v1/schedules/pay/hourly:why").json
+    assert told["answer"].endswith("It waits: the limit team=payroll 1/d is reached.")
+    assert [launch["state"] for launch in told["launches"]] == ["queued"]

@@ -10,7 +10,7 @@ from tests.core.desk import Desk
 
 from tocsin.clock import SystemClock
 from tocsin.model import change as c
-from tocsin.model.command import PutSchedule
+from tocsin.model.command import Backfill, PutSchedule
 from tocsin.model.limit import Limit
 from tocsin.model.schedule import Schedule, convert
 from tocsin.replica.lanes import ROOM_FOR_ALL, Room
@@ -73,6 +73,11 @@ class LimitedDesk(Desk):
     def put(self, id: str, cron: str = f"@at {START + 10}", **fields: Any) -> None:
         target = {"kind": "null"}
         self.command(PutSchedule(convert({"id": id, "cron": cron, "target": target, **fields})))
+
+    def backfill(self, id: str, number: int = 1) -> None:
+        """The last so many hours of a schedule that is due at every full hour."""
+        until_s = self.now_ms // 1000
+        assert self.command(Backfill(id, until_s - number * 3_600, until_s)) == number
 
     def herd(self, prefix: str, count: int, **fields: Any) -> None:
         """Many that are due at the same moment, written in one go."""
@@ -139,6 +144,7 @@ class LimitedDesk(Desk):
         for lid in ended:
             self.end(lid, self.outcome)
         self.limits.ended(ended)
+        self.outlook.ended(ended)
         return bool(ended)
 
     def seconds(self, prefix: str = "") -> Counter[int]:

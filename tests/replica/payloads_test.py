@@ -13,7 +13,7 @@ from tests.kill.receiver import HttpReceiver
 from tests.replica.lone import put, run, until
 
 from tocsin.clock import SystemClock
-from tocsin.model.command import LaunchNow, PutSchedule
+from tocsin.model.command import Backfill, LaunchNow, PutSchedule
 from tocsin.model.schedule import convert
 from tocsin.model.target import NullTarget as NullSpec
 from tocsin.replica.flight import Flight
@@ -61,6 +61,16 @@ def attempts_that_are_due_again_are_read_in_bytes_as_well(desk: Desk) -> None:
     desk.now_ms += 60_000
     lids = agenda(desk.store, desk.now_ms, 5_000).attempts.lids
     assert 0 < len(lids) < 100
+
+
+def queued_launches_are_started_in_bytes_as_well(desk: Desk) -> None:
+    for number in range(100):
+        given = {"id": f"s{number}", "cron": "0 * * * *", "payload": PAYLOAD, "target": {"kind": "null"}}
+        desk.command(PutSchedule(convert(given)))
+        desk.command(Backfill(f"s{number}", 990_000, 993_600))
+    assert 0 < len(agenda(desk.store, desk.now_ms, 5_000).attempts.lids) < 50
+    desk.turns()
+    assert len(desk.flights) == 100
 
 
 class _Silent(NullTarget):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from tocsin.decide.timeline import plan
 from tocsin.errors import InvalidSchedule
-from tocsin.model import change as c
-from tocsin.model.launch import LaunchState
 from tocsin.model.rule import Overlap
 
 
@@ -27,6 +24,16 @@ class QueuedRow(NamedTuple):
     """A launch of the schedule is in doubt and keeps its place."""
 
 
+class QueuedDecision(NamedTuple):
+    """What becomes of a queued launch."""
+
+    may_start: bool
+    expires_ms: int | None = None
+    """From this moment on the launch is skipped; None: it has no deadline."""
+    skip_reason: str = ""
+    """Empty: the launch is not skipped."""
+
+
 class RetryRow(NamedTuple):
     """A launch whose next attempt is due."""
 
@@ -34,33 +41,19 @@ class RetryRow(NamedTuple):
     attempt: int
 
 
-def decide_waiting(
-    queued: Sequence[QueuedRow], retries: Sequence[RetryRow], now_ms: int
-) -> tuple[c.AttemptsStarted, c.LaunchesEnded]:
-    """Which of them start now, and which have waited past their deadline."""
-    started = c.AttemptsStarted([], [])
-    ended = c.LaunchesEnded([], [], [], [], [], [])
-    for row in queued:
-        try:
-            settled = plan(row.resolved, row.zone, row.rule)
-        except InvalidSchedule:
-            continue  # it waits until its zone can be read again
-        deadline_ms = settled.rule.deadline_ms
-        late_ms = now_ms - settled.slot(row.id, row.instant_s).planned_ms
-        # Whoever asks for an occurrence after the fact knows that it is late; and what was called before has started.
-        if deadline_ms and late_ms > deadline_ms and row.asked_ms is None and not row.attempt:
-            ended.lids.append(row.lid)
-            ended.attempts.append(row.attempt)
-            ended.states.append(LaunchState.SKIPPED)
-            ended.reasons.append(
-                f"deadline: it waited {late_ms / 1000:.0f} s, {deadline_ms // 1000} s are allowed"
-            )
-            ended.ended_ms.append(now_ms)
-            ended.exit_codes.append(None)
-        elif not row.is_held or settled.rule.overlap is Overlap.ALLOW:
-            started.lids.append(row.lid)
-            started.attempts.append(row.attempt + 1)
-    for retry in retries:
-        started.lids.append(retry.lid)
-        started.attempts.append(retry.attempt + 1)
-    return started, ended
+def decide_queued(row: QueuedRow, now_ms: int) -> QueuedDecision:
+    """Whether it starts now, if there is room, and whether it has waited past its deadline."""
+    try:
+        settled = plan(row.resolved, row.zone, row.rule)
+    except InvalidSchedule:
+        return QueuedDecision(may_start=False)  # it waits until its zone can be read again
+    rule, expires_ms = settled.rule, None
+    # A person who asks for an occurrence after the fact knows that it is late; a launch that was called has started.
+    if rule.deadline_ms and row.asked_ms is None and not row.attempt:
+        planned_ms = settled.slot(row.id, row.instant_s).planned_ms
+        expires_ms = planned_ms + rule.deadline_ms + 1
+        if expires_ms <= now_ms:
+            waited_s, allowed_s = (now_ms - planned_ms) / 1000, rule.deadline_ms // 1000
+            reason = f"deadline: it waited {waited_s:.0f} s, {allowed_s} s are allowed"
+            return QueuedDecision(may_start=False, skip_reason=reason)
+    return QueuedDecision(not row.is_held or rule.overlap is Overlap.ALLOW, expires_ms)

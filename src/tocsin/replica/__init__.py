@@ -13,7 +13,8 @@ One term in office, in the order of a launch
 ``vigil``        was it away, is its clock right, when does it have to be heard again?
 ``wishes``       callers' commands wait for their entry, and get an answer; ``objection`` looks whether they still may
 ``prepare``      a caller's command becomes a change
-``scheduler``    what is due, asked of the state; ``outlook`` passes over what there is no room for
+``scheduler``    what is due, asked of the state; ``outlook`` passes over what there is no room for, ``queued_reader``
+                 reads what waits in the state ``queued``
 ``proposer``     changes become one durable entry, and are applied
 ``flight``       a launch on its way
 ``launcher``     orders go to their targets, outcomes come back; ``lanes`` keep targets from holding each other up

@@ -437,6 +437,7 @@ class Leader:
 
     def _free_places(self, reports: Reports, outcomes: Sequence[c.Change]) -> None:
         """What has ended frees its places in limits; what is in doubt keeps them for a while."""
+        self._outlook.ended(reports.over())
         held = dict(_held(outcomes))
         self._limits.ended(lid for lid in reports.over() if lid not in held)
         self._limits.hold(held.items())

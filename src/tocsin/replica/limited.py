@@ -16,7 +16,8 @@ from tocsin.observe.metrics import Metrics
 from tocsin.replica.lanes import Room
 from tocsin.replica.limits import Key, Keys, LimitedRoom, Limits, Waits
 from tocsin.replica.lineup import Lineup, Source
-from tocsin.replica.outlook import Outlook, Retry
+from tocsin.replica.outlook import Outlook, Retry, earliest
+from tocsin.replica.queued_reader import QueuedReader
 from tocsin.state import queries
 
 
@@ -27,8 +28,13 @@ class LimitedOutlook(Outlook):
         super().__init__()
         self._limits = limits
         names = [limit.name for limit in limits.limits]
-        self._due_lines = Lineup(_DUE, lambda limit, number: on_wait(names[limit], number))
-        self._retry_lines = Lineup(_RETRIES, lambda limit, number: on_wait(names[limit], number))
+
+        def tell(limit: int, number: int) -> None:
+            on_wait(names[limit], number)
+
+        self._due_lines = Lineup(_DUE, tell)
+        self._retry_lines = Lineup(_RETRIES, tell)
+        self._queued = QueuedReader(tell)
 
     def forget(self) -> None:
         self._due_lines.forget()
@@ -41,7 +47,9 @@ class LimitedOutlook(Outlook):
     def rows(self, db: sqlite3.Connection, now_ms: int, limit: int, room: Room) -> list[DueRow]:
         assert isinstance(room, LimitedRoom)
         found = self._due_lines.rows(db, now_ms, limit, room)
-        self._limits.waits = _together(self._due_lines.waits(room), self._retry_lines.waits(room))
+        self._limits.waits = _together(
+            self._queued.waits(room), self._retry_lines.waits(room), self._due_lines.waits(room)
+        )
         return found
 
     def waited_for(self, sid: int) -> str:
@@ -60,10 +68,7 @@ class LimitedOutlook(Outlook):
 
     def next_wake_ms(self, db: sqlite3.Connection) -> int | None:
         due_ms = queries.next_wake_ms(db, self._due_lines.seen_ms, self._retry_lines.seen_ms)
-        moments = [
-            ms for ms in (due_ms, self._due_lines.next_ms(), self._retry_lines.next_ms()) if ms is not None
-        ]
-        return min(moments, default=None)
+        return earliest(due_ms, self._due_lines.next_ms(), self._retry_lines.next_ms(), self._queued.next_ms)
 
 
 def outlook_for(limits: Limits, metrics: Metrics) -> Outlook:
@@ -102,11 +107,14 @@ def _never(row: Retry) -> None:
     return None
 
 
-def _together(one: Waits, other: Waits) -> Waits:
-    by_limit, by_key = Counter[int](one.by_limit), Counter[Key](one.by_key)
-    by_limit.update(other.by_limit)
-    by_key.update(other.by_key)
-    reasons: dict[Keys, int] = {**other.reasons, **one.reasons}
+def _together(*several: Waits) -> Waits:
+    by_limit: Counter[int] = Counter()
+    by_key: Counter[Key] = Counter()
+    reasons: dict[Keys, int] = {}
+    for waits in several:
+        by_limit.update(waits.by_limit)
+        by_key.update(waits.by_key)
+        reasons.update(waits.reasons)
     return Waits(by_limit, by_key, reasons)
 
 

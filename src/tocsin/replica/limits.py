@@ -8,6 +8,7 @@ are full.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -331,6 +332,16 @@ class LimitedRoom(Room):
             if self._left(key) <= 0:
                 return key[0]
         return None
+
+    def reason(self, keys: Keys) -> int:
+        """The limit for which launches with these limits wait, or have waited."""
+        reached = self.reached(keys)
+        return keys[0][0] if reached is None else reached
+
+    def in_ms(self, waiting: Iterable[Keys]) -> int | None:
+        """In how many milliseconds there may be room for one of these; None: that is not a matter of time."""
+        waits_s = [wait_s for keys in waiting if (wait_s := self.has_s(keys)) is not None]
+        return max(1, math.ceil(min(waits_s) * 1000)) if waits_s else None
 
     def has_s(self, keys: Keys) -> float | None:
         """In how many seconds there may be room; None: that is not a matter of time."""

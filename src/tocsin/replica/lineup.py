@@ -11,7 +11,6 @@ The state is what counts. A row is read again before it is given away, and all o
 from __future__ import annotations
 
 import heapq
-import math
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -294,7 +293,7 @@ class Lineup(Generic[RowT]):
         expires_ms = self._source.expires_ms(row)
         if expires_ms is not None and expires_ms <= now_ms:
             if key[1]:
-                self.expired_for[place[1]] = _reason(key[1], room)
+                self.expired_for[place[1]] = room.reason(key[1])
             self._leave(row)
         elif not self._lines.stands(place) and self._lines.line_up(key, place, expires_ms, in_round=in_round):
             self._new[key] += 1
@@ -306,7 +305,7 @@ class Lineup(Generic[RowT]):
     def _tell_of_new(self, room: LimitedRoom) -> None:
         for (_, keys), number in self._new.items():
             if keys:
-                self._on_wait(_reason(keys, room), number)
+                self._on_wait(room.reason(keys), number)
         self._new.clear()
 
     def _leave(self, row: RowT) -> None:
@@ -319,15 +318,8 @@ class Lineup(Generic[RowT]):
         return IDLE_SLICE_EVERY_MS if self._lines.are_whole else SLICE_EVERY_MS
 
     def _next_room_ms(self, now_ms: int, room: LimitedRoom) -> int | None:
-        waits_s = [room.has_s(keys) for (_, keys), line in self._lines.items() if line.live]
-        in_s = min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
-        return None if in_s is None else now_ms + max(1, math.ceil(in_s * 1000))
-
-
-def _reason(keys: Keys, room: LimitedRoom) -> int:
-    """The limit for which they wait, or have waited."""
-    reached = room.reached(keys)
-    return keys[0][0] if reached is None else reached
+        in_ms = room.in_ms(keys for (_, keys), line in self._lines.items() if line.live)
+        return None if in_ms is None else now_ms + in_ms
 
 
 def _place(row: Sequence[object]) -> Place:

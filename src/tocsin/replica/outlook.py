@@ -3,7 +3,7 @@
 A row whose lane is full stays due, and the look goes on behind it, a bounded number of rows and bytes a turn. What was
 passed over is many rows when a receiver hangs, so the look goes round: each turn sees the head of the line, and beyond
 it the stretch behind the one that the last turn saw. Attempts that are due again are looked at in the same way, and
-come first.
+come first. Queued launches have a reader of their own (``queued_reader``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from tocsin.decide.due import Decision, DueRow
 from tocsin.decide.waiting import RetryRow
+from tocsin.model import change as c
 from tocsin.replica.lanes import Room
+from tocsin.replica.queued_reader import QueuedReader
 from tocsin.state import queries
 
 HEAD = 500
@@ -103,10 +105,21 @@ class Outlook:
     def __init__(self) -> None:
         self._due: DueReader[DueRow] = DueReader(queries.due, DueRow._make)
         self._retries: DueReader[Retry] = DueReader(queries.retries_due, Retry._make)
+        self._queued = QueuedReader()
 
     def retries(self, db: sqlite3.Connection, now_ms: int, limit: int, room: Room) -> list[RetryRow]:
         """Launches whose next attempt is due, for which there is room."""
         return [RetryRow(row.lid, row.attempt) for row in self._retries.rows(db, now_ms, limit, room)]
+
+    def queued(
+        self, db: sqlite3.Connection, now_ms: int, limit: int, room: Room
+    ) -> tuple[c.AttemptsStarted, c.LaunchesEnded]:
+        """Queued launches: those that start, and those that are skipped."""
+        return self._queued.look(db, now_ms, limit, room)
+
+    def ended(self, lids: Iterable[int]) -> None:
+        """These launches have ended, and that was written down."""
+        self._queued.ended(lids)
 
     def decided(self, decision: Decision, now_ms: int) -> None:
         """What became of the rows. Here nothing is remembered of them."""
@@ -126,6 +139,11 @@ class Outlook:
         """The earliest moment at which something is to be looked at. What waits for room is none: whoever makes
         room wakes the loop."""
         due_ms, retries_ms = self._due.seen_ms, self._retries.seen_ms
-        return queries.next_wake_ms(
+        next_due_ms = queries.next_wake_ms(
             db, 0 if due_ms is None else due_ms, -1 if retries_ms is None else retries_ms
         )
+        return earliest(next_due_ms, self._queued.next_ms)
+
+
+def earliest(*moments: int | None) -> int | None:
+    return min((moment for moment in moments if moment is not None), default=None)

@@ -31,7 +31,7 @@ from tocsin.model.command import (
 from tocsin.model.ids import parse_launch_name
 from tocsin.model.launch import LaunchState
 from tocsin.model.rule import encode_rule
-from tocsin.state import past, queries
+from tocsin.state import past, queries, queued
 from tocsin.state.views import decode_spec
 
 BACKFILLS_WAITING_MAX = 20_000
@@ -66,7 +66,7 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
         case Backfill():
             chosen = past_occurrences(db, command, now_ms)[0]
             instants = [found.instant_s for found in chosen if found.launch]
-            if queries.backfills_waiting(db) + len(instants) > BACKFILLS_WAITING_MAX:
+            if queued.backfills_waiting(db) + len(instants) > BACKFILLS_WAITING_MAX:
                 raise Refused(
                     f"more than {BACKFILLS_WAITING_MAX} launches would wait to be made up for",
                     hint="wait until some of them have ended, or ask for a shorter time",

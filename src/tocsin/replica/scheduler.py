@@ -7,18 +7,13 @@ from typing import NamedTuple
 
 from tocsin.decide.due import Decision, DueRow, OpenRow, decide_due
 from tocsin.decide.missed import Presence
-from tocsin.decide.waiting import QueuedRow, decide_waiting
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
 from tocsin.model.rule import Overlap, decode_rule
 from tocsin.replica.lanes import ROOM_FOR_ALL, Room
-from tocsin.replica.limits import LimitedRoom
 from tocsin.replica.outlook import Outlook
 from tocsin.state import queries
 from tocsin.state.store import Store
-
-ENDED_AT_ONCE = 500
-"""Launches that waited in vain, of each kind: each has a reason, and all of them are to fit into one entry."""
 
 
 class Agenda(NamedTuple):
@@ -50,12 +45,10 @@ def agenda(
     db, outlook = store.db, outlook or Outlook()
     # What waited comes first to whatever room there is.
     retries = outlook.retries(db, now_ms, limit, room)
-    attempts, expired = _of_queued(db, now_ms, limit, room)
+    attempts, expired = outlook.queued(db, now_ms, limit, room)
     attempts.lids.extend(retry.lid for retry in retries)
     attempts.attempts.extend(retry.attempt + 1 for retry in retries)
     rows = outlook.rows(db, now_ms, limit, room)
-    for lid, attempt in queries.queued_orphans(db, min(limit, ENDED_AT_ONCE)):
-        _expire(expired, lid, attempt, now_ms)
     presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms, store.meta.doubtful_until_ms)
     open_beside = _open_where_it_matters(db, rows, now_ms, attempts, expired)
     decision = decide_due(rows, now_ms, presence, open_beside)
@@ -65,29 +58,6 @@ def agenda(
     outlook.decided(decision, now_ms)
     _name_limits(decision, outlook)
     return Agenda(decision, _without(attempts, set(decision.cancels.lids)), expired)
-
-
-def _of_queued(
-    db: sqlite3.Connection, now_ms: int, limit: int, room: Room
-) -> tuple[c.AttemptsStarted, c.LaunchesEnded]:
-    """Launches that waited for an earlier one: which start, and which are too late. Who finds a limit reached goes on
-    waiting."""
-    queued = [QueuedRow(*row) for row in queries.queued_ready(db, min(limit, ENDED_AT_ONCE), now_ms)]  # type: ignore[arg-type]  # why: SQL is untyped
-    attempts, expired = decide_waiting(queued, [], now_ms)
-    if not isinstance(room, LimitedRoom) or not queued:
-        return attempts, expired
-    keys_of = {row.lid: room.keys_of(row.spec) for row in queries.orders(db, [row.lid for row in queued])}
-    kept = c.AttemptsStarted([], [])
-    for lid, attempt in zip(attempts.lids, attempts.attempts, strict=True):
-        keys = keys_of.get(lid, ())
-        if room.reached(keys) is None:
-            room.count(keys)
-            kept.lids.append(lid)
-            kept.attempts.append(attempt)
-    for place, lid in enumerate(expired.lids):
-        if found := room.text_of(keys_of.get(lid, ())):
-            expired.reasons[place] += f", and the limit {found} was reached"
-    return kept, expired
 
 
 def _leave_out_taken(db: sqlite3.Connection, decision: Decision, ahead_s: int) -> None:
@@ -140,12 +110,3 @@ def _open_where_it_matters(
             if row.lid not in over and not only_waits:
                 found.setdefault(sid, []).append(row)
     return found
-
-
-def _expire(expired: c.LaunchesEnded, lid: int, attempt: int, now_ms: int) -> None:
-    expired.lids.append(lid)
-    expired.attempts.append(attempt)
-    expired.states.append(LaunchState.SKIPPED)
-    expired.reasons.append("the schedule was deleted while this launch waited")
-    expired.ended_ms.append(now_ms)
-    expired.exit_codes.append(None)

@@ -34,7 +34,7 @@ class Page(NamedTuple):
     """Bytes of schedules."""
 
 
-def _page(cursor: sqlite3.Cursor, limit: int, bytes_max: int) -> Page:
+def read_page(cursor: sqlite3.Cursor, limit: int, bytes_max: int) -> Page:
     """Read row by row: those behind the last one are never fetched."""
     rows: list[tuple[Any, ...]] = []
     size = 0
@@ -61,7 +61,7 @@ def due(
         "ORDER BY d.at_ms, d.sid LIMIT ?",
         (now_ms, *after, limit),
     )
-    return _page(found, limit, bytes_max)
+    return read_page(found, limit, bytes_max)
 
 
 def due_of(db: sqlite3.Connection, sids: Sequence[int], bytes_max: int = LOOK_BYTES) -> Page:
@@ -71,7 +71,7 @@ def due_of(db: sqlite3.Connection, sids: Sequence[int], bytes_max: int = LOOK_BY
         "CROSS JOIN due d INDEXED BY due_by_schedule ON d.sid = j.value JOIN schedule s ON s.sid = d.sid",
         (json.dumps(sids),),
     )
-    return _page(found, len(sids) + 1, bytes_max)
+    return read_page(found, len(sids) + 1, bytes_max)
 
 
 def next_wake_ms(db: sqlite3.Connection, seen_ms: int = 0, seen_retry_ms: int = -1) -> int | None:
@@ -104,49 +104,6 @@ def held(db: sqlite3.Connection, now_ms: int) -> list[tuple[int, int]]:
     return db.execute("SELECT lid, held_ms FROM launch WHERE held_ms > ? ORDER BY lid", (now_ms,)).fetchall()
 
 
-def queued_ready(db: sqlite3.Connection, limit: int, now_ms: int) -> list[tuple[object, ...]]:
-    """The oldest queued launch of each schedule that has nothing else open (``decide.waiting.QueuedRow``), and whether
-    one that is in doubt keeps its place. What was asked for after the fact comes last."""
-    # One row a schedule first, and only then a look at what else it has open: a thousand may wait behind each other.
-    # SQLite takes the other columns of a group from the row of its minimum.
-    found = db.execute(
-        "SELECT length(s.spec), q.lid, q.instant_s, q.attempt, q.asked_ms, s.id, s.resolved, s.zone, s.rule, "
-        "EXISTS (SELECT 1 FROM launch h INDEXED BY launch_held WHERE h.sid = q.sid AND h.held_ms > ?) AS is_held FROM ("
-        f"SELECT sid, lid, instant_s, attempt, asked_ms, min(instant_s + (asked_ms IS NOT NULL) * {1 << 40}) "
-        f"FROM launch INDEXED BY launch_queued WHERE state = {LaunchState.QUEUED:d} GROUP BY sid) q "
-        "JOIN schedule s ON s.sid = q.sid WHERE NOT EXISTS (SELECT 1 FROM launch o INDEXED BY launch_open "
-        f"WHERE o.sid = q.sid AND o.{_OPEN} AND o.state < {LaunchState.QUEUED:d}) "
-        "AND (q.asked_ms IS NULL OR s.enabled) ORDER BY is_held LIMIT ?",
-        (now_ms, limit),
-    )
-    rows: list[tuple[object, ...]] = []
-    size = 0
-    for bytes_of_schedule, *row in found:
-        rows.append(tuple(row))
-        size += bytes_of_schedule
-        if size >= LOOK_BYTES:  # all that start are read at once, with their payloads
-            break
-    return rows
-
-
-def queued_orphans(db: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
-    """Queued launches whose schedule is gone, with their attempts: they will never start."""
-    return db.execute(
-        "SELECT lid, attempt FROM launch INDEXED BY launch_queued "
-        f"WHERE state = {LaunchState.QUEUED:d} AND sid NOT IN (SELECT sid FROM schedule) LIMIT ?",
-        (limit,),
-    ).fetchall()
-
-
-def backfills_waiting(db: sqlite3.Connection) -> int:
-    """How many launches that were asked for after the fact wait in line."""
-    (found,) = db.execute(
-        "SELECT count(*) FROM launch INDEXED BY launch_queued "
-        f"WHERE state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL"
-    ).fetchone()
-    return int(found)
-
-
 _RETRY = (
     "SELECT l.retry_at_ms, l.lid, l.attempt, coalesce(s.spec, r.spec) FROM {} "
     "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
@@ -168,7 +125,7 @@ def retries_due(
         + "AND l.retry_at_ms <= ? AND (l.retry_at_ms, l.lid) > (?, ?) ORDER BY l.retry_at_ms, l.lid LIMIT ?",
         (now_ms, *after, limit),
     )
-    return _page(found, limit, bytes_max)
+    return read_page(found, limit, bytes_max)
 
 
 def retries_of(db: sqlite3.Connection, lids: Sequence[int], bytes_max: int = LOOK_BYTES) -> Page:
@@ -176,7 +133,7 @@ def retries_of(db: sqlite3.Connection, lids: Sequence[int], bytes_max: int = LOO
     found = db.execute(
         _RETRY.format("json_each(?) j CROSS JOIN launch l ON l.lid = j.value"), (json.dumps(lids),)
     )
-    return _page(found, len(lids) + 1, bytes_max)
+    return read_page(found, len(lids) + 1, bytes_max)
 
 
 def to_be_cancelled(db: sqlite3.Connection) -> list[tuple[int, str]]:

@@ -9,7 +9,7 @@ what was in force at any time. ``record`` says who did what, and when. ``minute`
 again; launches are counted after the fact, in the order of their numbers, never while a herd starts.
 """
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 STARTED_AT = "CASE WHEN {0}state <> 12 THEN coalesce({0}called_ms, {0}started_ms) END"
 """When a launch was started, as it is shown: at its first call. What was skipped never was, whatever was written."""
@@ -94,7 +94,7 @@ CREATE TABLE launch (
 );
 CREATE UNIQUE INDEX launch_by_name ON launch (sid, instant_s, kind);
 CREATE INDEX launch_open ON launch (sid, state) WHERE state < 10;
-CREATE INDEX launch_queued ON launch (sid, lid) WHERE state = 4;
+CREATE INDEX launch_queued ON launch (sid, asked_ms IS NOT NULL, instant_s) WHERE state = 4;
 CREATE INDEX launch_trouble ON launch (ended_ms) WHERE state IN (11, 14);
 CREATE INDEX launch_held ON launch (sid, held_ms) WHERE held_ms IS NOT NULL;
 CREATE INDEX launch_retry ON launch (retry_at_ms) WHERE retry_at_ms IS NOT NULL;

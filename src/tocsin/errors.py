@@ -189,7 +189,12 @@ class UnknownChange(StateError):
 
 
 class CannotApply(StateError):
-    """An entry of the journal that cannot be applied to this state."""
+    """An entry of the journal that cannot be read, or not be applied to this state."""
+
+    def __init__(self, message: str, *, hint: str = "", seq: int = 0, id: bytes = b"") -> None:
+        super().__init__(message, hint=hint)
+        self.seq = seq
+        self.id = id
 
 
 class Diverged(StateError):

@@ -36,6 +36,7 @@ from tocsin.peers.client import PeerClient
 from tocsin.peers.directory import Directory
 from tocsin.peers.server import PeerServer
 from tocsin.replica.clock_guard import ClockGuard
+from tocsin.replica.consents import NobodyElse, RosterConsents, SkipConsents
 from tocsin.replica.limits_file import read_limits
 from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
@@ -133,6 +134,7 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
         owner,
         nobody_was_asked if member is None else heirs.objection,
         EtcdPresence(_beside(client), prefix),
+        consents=RosterConsents(roster, own),
     )
     hello = _no_founding(own.name) if member is None else member.condition
     server = PeerServer(own.peer, enrolment.server_context(), replica, hello)
@@ -171,6 +173,7 @@ def _alone_on_etcd(settings: Settings, clock: Clock) -> Node:
         own.api,
         presence=EtcdPresence(_beside(client), prefix),
         stored_snapshots=stored,
+        consents=RosterConsents(roster, own),
     )
 
     async def on_open() -> None:
@@ -192,6 +195,7 @@ def _replica(
     objection: Objection = nobody_was_asked,
     presence: PresenceStore | None = None,
     stored_snapshots: SnapshotStore | None = None,
+    consents: SkipConsents | None = None,
 ) -> Replica:
     paths = Paths(settings.data.absolute())
     return Replica(
@@ -218,6 +222,7 @@ def _replica(
             limits=read_limits(settings.limits) if settings.limits else (),
             presence=presence,
             stored_snapshots=stored_snapshots,
+            consents=consents or NobodyElse(),
         ),
         api,
     )

@@ -40,6 +40,7 @@ def second_half(desk: Desk) -> None:
     _absence(desk)
     _tokens(desk)
     _clock(desk)
+    desk.commit(c.EntrySkipped(b"an entry no more"))
     desk.commit(c.Checkpoint())
     desk.commit(c.Resigned())
 

@@ -35,7 +35,6 @@ class Ledger:
         self.records: dict[int, Record] = {}
         self.trimmed = self.last = 0
         self.last_id = b""
-        self.skips: dict[int, bytes] = {}
         self.grown = asyncio.Event()
         self.term = 0
         self.present: dict[str, SeenPresence] = {}
@@ -54,6 +53,15 @@ class Ledger:
             self.term = election.term
         self.records[record.seq] = record
         self.last, self.last_id = record.seq, record.id
+        self.wake()
+
+    def replace_last(self, last: Position, id: bytes, raw: bytes) -> None:
+        if self.end == (last.seq, id):
+            return
+        if self.end != last or last.seq not in self.records:
+            raise Conflict(f"the journal is at {self.end}, not at {last}")
+        self.records[last.seq] = Record(last.seq, id, raw)
+        self.last_id = id
         self.wake()
 
     def put_presence(self, replica: str, presence: Presence) -> None:
@@ -158,13 +166,9 @@ class Handle:
         self.check()
         return Bounds(self.ledger.trimmed + 1, *self.ledger.end)
 
-    async def skips(self) -> dict[int, bytes]:
+    async def replace_last(self, last: Position, id: bytes, raw: bytes) -> None:
         self.check()
-        return dict(self.ledger.skips)
-
-    async def skip(self, entry: Position) -> None:
-        self.check()
-        self.ledger.skips[entry.seq] = entry.id
+        self.ledger.replace_last(last, id, raw)
 
     async def close(self) -> None:
         return

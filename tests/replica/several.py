@@ -18,13 +18,14 @@ from tests.replica.ledger import Handle, Ledger, Presences
 from tocsin.clock import SystemClock
 from tocsin.decide.retention import Retention
 from tocsin.errors import NoLeader, Unreachable
-from tocsin.model.cluster import Asked, PeerStatus
+from tocsin.model.cluster import Asked, Member, PeerStatus
 from tocsin.model.command import Command, LaunchNow, PutSchedule
 from tocsin.model.launch import LaunchView
 from tocsin.model.schedule import convert
 from tocsin.model.target import HttpTarget, TargetSpec
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.clock_guard import ClockGuard
+from tocsin.replica.consents import RosterConsents
 from tocsin.replica.office import ElectedOffice
 from tocsin.replica.parts import Paths, Setup
 from tocsin.replica.peers import Answered, Fate
@@ -230,6 +231,25 @@ def _copied(path: Path, folder: Path, manifest: Manifest) -> None:
     snapshot.admit(folder, partial, manifest)
 
 
+class Enlisted:
+    """The port ``Roster``."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Member] = {}
+
+    async def members(self) -> list[Member]:
+        return list(self._members.values())
+
+    async def enlist(self, member: Member) -> None:
+        self._members[member.name] = member
+
+    async def expect(self, member: Member) -> None:
+        self._members.setdefault(member.name, member)
+
+    async def strike(self, name: str) -> None:
+        del self._members[name]
+
+
 class Town:
     """Replicas a, b, c, and everything between them."""
 
@@ -237,6 +257,7 @@ class Town:
         self.folder = folder
         self.known = list(names)
         self.ledger = Ledger()
+        self.roster = Enlisted()
         self.world = World()
         self.handles: dict[str, Handle] = {}
         self.clocks: dict[str, StepClock] = {}
@@ -272,8 +293,11 @@ class Town:
             metrics=Metrics(),
             retention=Retention(),
             snapshot_interval_s=3600,
+            consents=RosterConsents(self.roster, Member(name)),
         )
-        return Replica(msgspec.structs.replace(setup, **changes))
+        replica = Replica(msgspec.structs.replace(setup, **changes))
+        replica.on_open = lambda: self.roster.enlist(Member(name))
+        return replica
 
     async def start(self, name: str, **changes: Any) -> Replica:
         replica = self.make(name, **changes)

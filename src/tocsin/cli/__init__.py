@@ -12,7 +12,7 @@
 ``restore_state``  what ``restore OLD-DATA --data`` does with the state of a replica
 ``clock``       the wall clock: clock, and below it confirm
 ``repair``      repair due: next instants that were computed under a wrong clock
-``journal``     journal skip: an entry that cannot be applied
+``journal``     journal skip, unskip: an entry that no replica can apply
 ``cluster``     the replicas: cluster, and below it step-down, add, remove, secret
 ``reckon``      next, explain: computed here, no service needed
 ``simulate``    sim: whole replicas under faults, in a world that is not real

@@ -7,6 +7,8 @@ the one with ``after.id``, or raises ``Conflict``.
 - ``read`` yields records in order and then waits for more; a missing one raises ``Gap``. Whenever it has yielded all
 that there are, also after a reconnect, it compares the end of the journal with the last one that the reader knows, and
 raises ``ChainBroken`` if that is another one. Whoever reads compares each entry with the one before it.
+- A record is never changed, except the last one by ``replace_last``: an entry that no replica can apply. The journal
+then ends with another id, so a replica that has applied the former entry can neither append nor read on.
 - The incarnation is written at the journal's birth. A state of another incarnation does not belong to it, except
 the one that the journal was born to go on from.
 """
@@ -128,12 +130,10 @@ class Journal(Protocol):
         """The first and last sequence number held."""
         ...
 
-    async def skips(self) -> dict[int, bytes]:
-        """Entries that an operator wants skipped: their numbers and ids."""
-        ...
-
-    async def skip(self, entry: Position) -> None:
-        """Have that entry skipped by every replica that has not applied it."""
+    async def replace_last(self, last: Position, id: bytes, raw: bytes) -> None:
+        """Put another record in the place of the last one, durably, and keep a note of the former one. It may be
+        repeated. Raises Conflict, and changes nothing, unless the journal ends with ``last``, or already with ``id`` at
+        its place."""
         ...
 
     async def close(self) -> None:

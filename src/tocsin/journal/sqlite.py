@@ -94,14 +94,8 @@ class SqliteJournal:
     async def bounds(self) -> Bounds:
         return await self._call(self._bounds)
 
-    async def skips(self) -> dict[int, bytes]:
-        return await self._call(lambda: dict(self._db.execute("SELECT seq, id FROM skip").fetchall()))
-
-    async def skip(self, entry: Position) -> None:
-        def put() -> None:
-            self._db.execute("INSERT OR REPLACE INTO skip VALUES (?, ?)", entry)
-
-        await self._call(put)
+    async def replace_last(self, last: Position, id: bytes, raw: bytes) -> None:
+        await self._call(self._replace_last, last, id, raw)
 
     async def close(self) -> None:
         if hasattr(self, "_db"):
@@ -192,6 +186,16 @@ class SqliteJournal:
                 self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (after.seq + 1, id, raw))
         except sqlite3.Error as wrong:
             raise _translated(wrong, "the entry could not be written") from wrong
+
+    def _replace_last(self, last: Position, id: bytes, raw: bytes) -> None:
+        with _transaction(self._db):
+            end = self._end()
+            if end == (last.seq, id):
+                return
+            if end != last or self._get(last.seq) is None:
+                raise Conflict(f"the journal is at {end}, not at {last}")
+            self._db.execute("INSERT OR REPLACE INTO skip VALUES (?, ?)", last)
+            self._db.execute("UPDATE entry SET id = ?, raw = ? WHERE seq = ?", (id, raw, last.seq))
 
     def _page(self, after: int, id: bytes | None) -> list[Record]:
         trimmed = self._db.execute("SELECT trimmed FROM birth").fetchone()[0]

@@ -67,6 +67,13 @@ class Checkpoint(_Change, frozen=True):
     """Every replica makes a snapshot at this very entry, so that snapshots can be compared."""
 
 
+class EntrySkipped(_Change, frozen=True):
+    """Stands alone in the place of an entry that no replica could apply. What that entry said did not happen."""
+
+    id: bytes
+    """Of that entry."""
+
+
 # Decisions about occurrences: each also says where the schedule's due row goes.
 # An instant of None: there is no next occurrence. at = instant + delay.
 
@@ -337,6 +344,7 @@ Change = (
     | Restored
     | ClockSet
     | Checkpoint
+    | EntrySkipped
     | LaunchesStarted
     | LaunchesQueued
     | LaunchesSkipped

@@ -23,6 +23,8 @@ class Member(msgspec.Struct, frozen=True):
     """HOST:PORT at which other replicas reach it; empty: they cannot."""
     api: str = ""
     """URL of its API."""
+    skip: str = ""
+    """The number and id of an entry that it cannot apply, and that an operator there wants skipped."""
 
 
 class SnapshotMark(msgspec.Struct, frozen=True):

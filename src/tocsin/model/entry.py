@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple
 
 import msgspec
@@ -38,8 +39,20 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     changes: list[Change]
 
 
+def id_instead_of(id: bytes) -> bytes:
+    """Of the entry that takes the place of one that is skipped. It follows from the id of that one: several replicas
+    may replace it at the same time, and a replica that has applied the former entry can tell what happened."""
+    return hashlib.blake2b(b"skipped " + id, digest_size=16).digest()
+
+
 def chain_broken(known: Position, found: Position) -> ChainBroken:
     """``known`` was applied here last; the journal has ``found`` instead."""
+    if found == (known.seq, id_instead_of(known.id)):
+        return ChainBroken(
+            f"{known} was skipped with 'tocsin journal skip', and this replica has applied it",
+            hint="move state.db* and the folder snapshots of its data directory away: at the next start the state is "
+            "built anew without that entry. See docs/damage.md",
+        )
     return ChainBroken(
         f"the journal does not continue what this replica has applied: the replica's last is {known}, the journal has "
         f"{found}",

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import structlog
 
-from tocsin.errors import CannotApply, TocsinError
+from tocsin.errors import CannotApply, StateDamaged, TocsinError
 from tocsin.journal import codec
 from tocsin.journal.contract import Record
 from tocsin.model import change as c
 from tocsin.model.entry import Entry, Position
 from tocsin.replica.notices import Applied
-from tocsin.state.apply import apply, skip, tentative
+from tocsin.state.apply import apply, tentative
 from tocsin.state.apply.tentative import Dropped, TentativeEntry
 from tocsin.state.store import Store
 
@@ -29,8 +29,10 @@ OnApplied = Callable[[int, Store], None]
 OnDropped = Callable[[Sequence[Dropped]], None]
 DIGESTS_KEPT = 64
 _REMEDY = (
-    "the state has diverged, or another version wrote the entry: if other replicas applied it, let this one fetch "
-    "their state anew; if none can, 'tocsin journal skip' passes over it. See docs/damage.md"
+    "the state has diverged, or another version wrote the entry, or it is damaged. If another replica has applied it, "
+    "move state.db* and the folder snapshots of this data directory away: the state is fetched from that replica. If "
+    "no replica can apply it and it is the last one, stop all of them and run 'tocsin journal skip {seq}' on each. See "
+    "docs/damage.md"
 )
 DIGEST_EVERY = 32
 """Not after every entry: a digest covers all that came before."""
@@ -41,8 +43,7 @@ class Landed(NamedTuple):
 
     seq: int
     id: bytes
-    entry: Entry | None
-    """None: an operator wants it skipped. It may be one that cannot even be read."""
+    entry: Entry
     raw: bytes
 
 
@@ -61,31 +62,26 @@ class Applier:
         self._on_applied = on_applied
         self._on_dropped = on_dropped
         self.applied = Applied(store.meta.seq)
-        self.skips: Mapping[int, bytes] = {}
-        """Entries that an operator wants skipped."""
         self.digests: OrderedDict[int, str] = OrderedDict()
         self.rows_changed = self.bytes_applied = 0
         """Since the start."""
 
     def landed(self, record: Record) -> Landed:
-        is_skipped = self.skips.get(record.seq) == record.id
-        entry = None if is_skipped else codec.decode(record.raw, record.seq)
+        try:
+            entry = codec.decode(record.raw, record.seq)
+        except StateDamaged as damaged:
+            raise _cannot_apply(record.seq, record.id, str(damaged)) from damaged
         return Landed(record.seq, record.id, entry, record.raw)
 
     def apply(self, landed: Landed) -> list[object]:
         """One result a change."""
-        if landed.entry is None:
-            log.warning("journal entry skipped", seq=landed.seq)
-            skip(self._store, Position(landed.seq, landed.id), landed.raw)
-            return []
         try:
             results = apply(self._store, landed.seq, landed.entry, landed.raw)
         except Exception as wrong:
             if isinstance(wrong, TocsinError) or tentative.is_environment(wrong):
                 raise
-            raise CannotApply(
-                f"journal entry {landed.seq} cannot be applied: {type(wrong).__name__}: {wrong}", hint=_REMEDY
-            ) from wrong
+            reason = f"journal entry {landed.seq} cannot be applied: {type(wrong).__name__}: {wrong}"
+            raise _cannot_apply(landed.seq, landed.id, reason) from wrong
         self._note(landed.seq, landed.entry, len(landed.raw))
         return results
 
@@ -132,6 +128,10 @@ class Applier:
         for landed in fresh:
             self.apply(landed)
         return len(fresh)
+
+
+def _cannot_apply(seq: int, id: bytes, reason: str) -> CannotApply:
+    return CannotApply(reason, hint=_REMEDY.format(seq=seq), seq=seq, id=id)
 
 
 def _pinned(store: Store) -> sqlite3.Connection:

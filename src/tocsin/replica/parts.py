@@ -27,6 +27,7 @@ from tocsin.replica.backuper import Backuper
 from tocsin.replica.career import Career
 from tocsin.replica.chain import ChainCheck
 from tocsin.replica.clock_guard import ClockGuard
+from tocsin.replica.consents import NobodyElse, SkipConsents
 from tocsin.replica.digesting import Digesting, Digests
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.follower import Follower
@@ -89,9 +90,14 @@ class Paths(msgspec.Struct, frozen=True):
         return self.data / "clock.json"
 
     @property
+    def cannot_apply(self) -> Path:
+        """The entry that could not be applied here."""
+        return self.data / "cannot-apply.json"
+
+    @property
     def skip(self) -> Path:
-        """The number of an entry that an operator wants skipped from the next start on."""
-        return self.data / "skip"
+        """The entry that an operator wants skipped."""
+        return self.data / "skip.json"
 
     @property
     def lock(self) -> Path:
@@ -122,6 +128,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     digests: Callable[[], Digests] = Digesting
     new_id: Callable[[], bytes] = lambda: os.urandom(16)
     """Of an entry: unlike any other."""
+    consents: SkipConsents = NobodyElse()
+    """To skip an entry that cannot be applied."""
     on_applied: OnApplied | None = None
     """Told of every entry that was applied."""
     on_dropped: OnDropped | None = None

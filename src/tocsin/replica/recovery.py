@@ -48,8 +48,11 @@ class Recovery:
         *,
         may_go_back: bool = False,
         others_may_come: bool = False,
+        cannot_apply: bool = False,
     ) -> None:
-        """``may_go_back``: the journal is known to have lost its last entries, so that the state may be ahead of it."""
+        """``may_go_back``: the journal is known to have lost its last entries, so that the state may be ahead of it.
+        ``cannot_apply``: one of its entries could not be applied here, so that a state of others is better than one
+        that is built from the journal."""
         self._journal = journal
         self._state = state
         self._snapshots = snapshots
@@ -57,6 +60,7 @@ class Recovery:
         self._sources = sources
         self._may_go_back = may_go_back
         self._others_may_come = others_may_come
+        self._cannot_apply = cannot_apply
 
     async def store(self) -> Store:
         """An open store. The journal may hold entries that it has yet to apply."""
@@ -66,7 +70,7 @@ class Recovery:
         if self._may_go_back:
             await asyncio.to_thread(snapshot.remove_after, self._snapshots, bounds.last)
         found = await asyncio.to_thread(self._local, birth, bounds)
-        if found is None and bounds.first != 1:
+        if found is None and (bounds.first != 1 or self._cannot_apply):
             found = await self._fetched()
         if found is not None:
             return found

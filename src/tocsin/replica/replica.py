@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -17,14 +18,14 @@ import structlog
 from tocsin import __version__
 from tocsin.backup.manifest import BackupManifest
 from tocsin.decide.retention import Retention
-from tocsin.errors import Gap, JournalUnavailable, NoLeader, Refused, Stopping, Uncertain
+from tocsin.errors import CannotApply, Gap, JournalUnavailable, NoLeader, Refused, Stopping, Uncertain
 from tocsin.journal import codec
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
-from tocsin.replica import skip_list
 from tocsin.replica.claims import check_term
 from tocsin.replica.clock_guard import guarded
+from tocsin.replica.entry_skip import EntrySkip, forget, is_noted, note
 from tocsin.replica.follower import catch_up
 from tocsin.replica.leader import GRACE_S
 from tocsin.replica.nagging import Nag
@@ -118,14 +119,12 @@ class Replica:
             [origins.from_peers, origins.from_backup],
             may_go_back=setup.losses.are_to_be_noted,
             others_may_come=setup.office.renew_s is not None,
+            cannot_apply=is_noted(setup.paths.cannot_apply),
         )
         self._store = await self._patiently(recovery.store)
         await origins.tidy()
         parts = Parts(setup, self._store, self._on_state, self.status, self, self.clock)
-        parts.applier.skips = await self._patiently(
-            lambda: skip_list.load(setup.journal, setup.paths.skip, self._store)
-        )
-        await self._patiently(lambda: catch_up(setup.journal, parts.applier, self._store, self._on_state))
+        await self._catch_up(parts)
         meta = self._store.meta
         self.clock.begin(meta.time_ms)
         setup.office.observed(self.clock.elapsed_s(), term=meta.term, is_vacant=not meta.leader)
@@ -142,6 +141,22 @@ class Replica:
             await self.stop()
             if error is not None:
                 raise error
+
+    async def _catch_up(self, parts: Parts) -> None:
+        """With the journal. An entry that cannot be applied is skipped if an operator has asked for it and all replicas
+        agree; then it is another entry that is applied."""
+        setup, paths = self._setup, self._setup.paths
+        skip = EntrySkip(setup, self._store)
+        while True:
+            try:
+                await self._patiently(
+                    lambda: catch_up(setup.journal, parts.applier, self._store, self._on_state)
+                )
+                break
+            except CannotApply as failure:
+                await asyncio.to_thread(note, paths.cannot_apply, failure)
+                await self._patiently(partial(skip.carry_out, failure))
+        await asyncio.to_thread(forget, paths)
 
     async def _patiently(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """A quorum that is electing does not answer for a moment: that is no reason not to start."""
@@ -164,6 +179,8 @@ class Replica:
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         error = next((task.exception() for task in done if task.exception() is not None), None)
         mark_damaged(self._setup.paths.state, error)
+        if isinstance(error, CannotApply):
+            note(self._setup.paths.cannot_apply, error)
         return error
 
     async def stop(self) -> None:
@@ -254,9 +271,6 @@ class Replica:
                     break
                 raise Gap(f"journal entry {seq} is no longer kept")
             loop = asyncio.get_running_loop()
-            if self.parts.applier.skips.get(seq) == record.id:
-                found.append((seq, Entry(record.id, b"", 0, 0, [])))
-                continue
             found.append((seq, await loop.run_in_executor(self._readers, codec.decode, record.raw, seq)))
         return found
 

@@ -53,7 +53,6 @@ class Quorum:
     def __init__(
         self, loop: VirtualLoop, names: list[str], now_ms: Callable[[], float], history: History
     ) -> None:
-        self.skips: dict[int, bytes] = {}
         self._loop = loop
         self._now_ms = now_ms
         self._history = history
@@ -126,6 +125,17 @@ class Quorum:
                 len(record.raw),
             )
         )
+        self.wake()
+
+    def replace_last(self, last: Position, id: bytes, raw: bytes) -> None:
+        """Raises Conflict unless the journal ends with that entry, or with the one that replaces it."""
+        if self.end == (last.seq, id):
+            return
+        if self.end != last or last.seq not in self.records:
+            raise Conflict(f"the journal is at {self.end}, not at {last}")
+        self.records[last.seq] = Record(last.seq, id, raw)
+        self.landed_s[last.seq] = self._loop.time()
+        self.ids[last.seq] = id
         self.wake()
 
     def _compare(self, election: Election) -> None:
@@ -351,11 +361,12 @@ class Handle:
 
         return await self._ask(look)
 
-    async def skips(self) -> dict[int, bytes]:
-        return dict(self._quorum.skips)
+    async def replace_last(self, last: Position, id: bytes, raw: bytes) -> None:
+        async def replace() -> None:
+            self._check(self._quorum.birth)
+            self._quorum.replace_last(last, id, raw)
 
-    async def skip(self, entry: Position) -> None:
-        self._quorum.skips[entry.seq] = entry.id
+        await self._ask(replace)
 
     async def close(self) -> None:
         return

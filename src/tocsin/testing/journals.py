@@ -121,12 +121,31 @@ class JournalConformance(ABC):
                 answers = await asyncio.gather(*offers, return_exceptions=True)
                 assert sorted(type(answer).__name__ for answer in answers) == ["Conflict", "NoneType"]
 
-    async def an_entry_to_be_skipped_is_known_to_every_handle(self, journal: Journal, folder: Path) -> None:
-        first = await _append(journal, 0)
-        assert await journal.skips() == {}
-        await journal.skip(Position(first.seq, first.id))
+    async def the_last_record_is_replaced_for_every_handle(self, journal: Journal, folder: Path) -> None:
+        first, last = [await _append(journal, after) for after in range(2)]
+        new = Record(2, os.urandom(16), b"another")
+        for _ in range(2):  # it may be repeated
+            await journal.replace_last(Position(2, last.id), new.id, new.raw)
         async with self._another(folder) as other:
-            assert await other.skips() == {first.seq: first.id}
+            assert await _read(other, 0, 2) == [first, new]
+            assert (await other.bounds()).end == (2, new.id)
+            await _append(other, 2)
+
+    async def whoever_knows_the_replaced_record_neither_appends_nor_reads_on(
+        self, journal: Journal, folder: Path
+    ) -> None:
+        last = Position(1, (await _append(journal, 0)).id)
+        await journal.replace_last(last, os.urandom(16), b"another")
+        await _conflicts(journal, last)
+        await _is_told(journal, *last, ChainBroken)
+
+    async def only_the_last_record_is_replaced(self, journal: Journal, folder: Path) -> None:
+        kept = [await _append(journal, after) for after in range(2)]
+        for place in (Position(1, kept[0].id), Position(2, kept[0].id), Position(3, kept[1].id)):
+            await _is_not_replaced(journal, place)
+        assert await _read(journal, 0, 2) == kept
+        await journal.trim(2)
+        await _is_not_replaced(journal, Position(2, kept[1].id))
 
     async def what_was_acknowledged_is_there_for_the_next_handle(
         self, journal: Journal, folder: Path
@@ -384,6 +403,14 @@ async def _conflicts(journal: Journal, after: Position) -> None:
     except Conflict:
         return
     raise AssertionError(f"an append after {after} was accepted")
+
+
+async def _is_not_replaced(journal: Journal, place: Position) -> None:
+    try:
+        await journal.replace_last(place, os.urandom(16), b"another")
+    except Conflict:
+        return
+    raise AssertionError(f"{place} was replaced")
 
 
 async def _is_told(journal: Journal, after: int, id: bytes | None, wrong: type[Exception]) -> None:

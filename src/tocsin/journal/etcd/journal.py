@@ -2,7 +2,7 @@
 
 ``<prefix>/birth``                  JSON, written with the head in one transaction when the journal is created
 ``<prefix>/head``                   the last sequence number, in decimal, and behind a space the id of that entry
-``<prefix>/skip/<20 digits>``       the id of an entry that an operator wants skipped
+``<prefix>/skip/<20 digits>``       an entry as it was before an operator had it skipped: nobody reads it any more
 ``<prefix>/entry/<20 digits>``      one byte for the id's length, the id, the entry
 ``<prefix>/term``                   the newest term, in decimal: presence that lists another one is not stored
 
@@ -137,12 +137,23 @@ class EtcdJournal:
         end = _head(found)
         return Bounds(end.seq + 1, *end)
 
-    async def skips(self) -> dict[int, bytes]:
-        found = await self._client.range(self._skips, self._skips[:-1] + b"0")
-        return {int(kv.key[len(self._skips) :]): kv.value for kv in found.kvs}
-
-    async def skip(self, entry: Position) -> None:
-        await self._client.put(self._skips + b"%020d" % entry.seq, entry.id)
+    async def replace_last(self, last: Position, id: bytes, raw: bytes) -> None:
+        former = await self._client.range(self._key(last.seq))
+        if not former.kvs:
+            raise Conflict(f"the journal does not hold {last}")
+        value, replaced = bytes([len(id)]) + id + raw, _head_value(Position(last.seq, id))
+        done = await self._client.transact(
+            [m.has_value(self._head_key, _head_value(last))],
+            [
+                m.do_put(self._skips + b"%020d" % last.seq, former.kvs[0].value),
+                m.do_put(self._key(last.seq), value),
+                m.do_put(self._head_key, replaced),
+            ],
+            [m.do_range(m.range_of(self._head_key))],
+            repeatable=True,
+        )
+        if not done.succeeded and (end := _head(done.ranges[0])) != (last.seq, id):
+            raise Conflict(f"the journal is at {end}, not at {last}")
 
     async def close(self) -> None:
         await self._client.close()

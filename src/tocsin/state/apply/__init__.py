@@ -33,20 +33,6 @@ def apply(store: Store, seq: int, entry: Entry, raw: bytes) -> list[object]:
     return results
 
 
-def skip(store: Store, position: Position, raw: bytes) -> None:
-    """Pass over an entry that an operator wants skipped. That it was is a part of the state, and of its digest."""
-    _check_order(store, position.seq)
-    meta = copy_of(store.meta)
-    nothing = Entry(position.id, meta.last_id, meta.term, meta.time_ms, [])
-
-    def work(db: sqlite3.Connection) -> None:
-        db.execute("INSERT INTO skipped VALUES (?, ?)", position)
-        finish(db, meta, position.seq, nothing, raw, ["skipped"])
-
-    store.transact(work)
-    store.meta = meta
-
-
 def _check_order(store: Store, seq: int) -> None:
     if seq != store.meta.seq + 1:
         raise Gap(f"entry {seq} does not follow {store.meta.seq}, which is the last one applied")

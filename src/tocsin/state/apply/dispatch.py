@@ -35,6 +35,7 @@ _HANDLERS: dict[type, _Handler] = {
     c.Restored: office.restored,
     c.ClockSet: clock.clock_set,
     c.Checkpoint: office.checkpoint,
+    c.EntrySkipped: office.entry_skipped,
     c.LaunchesStarted: occurrences.started,
     c.LaunchesQueued: occurrences.queued,
     c.LaunchesSkipped: occurrences.skipped,

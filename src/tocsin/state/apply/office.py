@@ -72,6 +72,10 @@ def checkpoint(context: Context, change: c.Checkpoint) -> int:
     return context.meta.seq + 1
 
 
+def entry_skipped(context: Context, change: c.EntrySkipped) -> None:
+    context.db.execute("INSERT INTO skipped VALUES (?, ?)", (context.meta.seq + 1, change.id))
+
+
 def _was_absent(context: Context, *, since_ms: int) -> None:
     db, meta, entry = context
     meta.present_since_ms = entry.time_ms

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.member.town import House, a_town, ids, keeps, remembers, until
 
-from tocsin.errors import JournalUnavailable, OfficeTaken
+from tocsin.errors import ClusterError, JournalUnavailable, OfficeTaken
 
 
 def three_empty_replicas_found_one_cluster(tmp_path: Path) -> None:
@@ -159,6 +161,27 @@ def a_replica_that_moves_tells_the_others(tmp_path: Path) -> None:
                 return any(peer.peer_urls == [f"https://127.0.0.1:{port + 1}"] for peer in peers)
 
             await until(known, "the new address of b")
+
+    asyncio.run(story())
+
+
+def a_copy_of_a_disk_is_not_started_while_the_replica_runs(tmp_path: Path) -> None:
+    """Two etcds that are one member would each acknowledge what the other does not have."""
+
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            _, b, _ = await town.founded()
+            await b.stop()
+            shutil.copytree(b.data, tmp_path / "copy")
+            again = House(town, "b", b.settings.cluster)
+            town.houses["b"] = again
+            await again.start()
+            copy = town.move(again)
+            town.houses |= {"b": again, "copy": copy}
+            copy.data = tmp_path / "copy"
+            copy.settings = msgspec.structs.replace(copy.settings, data=copy.data)
+            with pytest.raises(ClusterError, match="is a copy of its disk"):
+                await copy.start()
 
     asyncio.run(story())
 

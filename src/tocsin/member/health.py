@@ -50,6 +50,14 @@ async def _is_healthy(peer: Voter, client: EtcdClient) -> bool:
     return False
 
 
+async def is_running(client: EtcdClient, peer: Voter, url: str) -> bool:
+    """Does this very member answer there?"""
+    try:
+        return (await client.status(endpoint_of(url))).member == peer.id
+    except JournalUnavailable:
+        return False
+
+
 class Watch:
     """Asks this replica's etcd how it is, every few seconds."""
 

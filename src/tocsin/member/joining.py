@@ -21,7 +21,7 @@ from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.messages import EtcdMember as Voter
 from tocsin.member.address import etcd_url, raft_url
 from tocsin.member.founding import Greeter, Inquiry, still_recovering
-from tocsin.member.health import endpoint_of, healthy, is_of
+from tocsin.member.health import healthy, is_of, is_running
 from tocsin.member.process import find
 from tocsin.member.record import Memory
 from tocsin.model.cluster import Member
@@ -157,13 +157,9 @@ class Door:
                     raise _taken(peer.name, f"the etcd of {peer.name} runs at {url}")
 
     async def _is_running(self, peer: Voter, url: str) -> bool:
-        try:
-            status = await self._client.status(endpoint_of(url))
-        except JournalUnavailable:
-            return False
         # One that has lost this very disk is ended when the new one is started.
         is_left_over = url == etcd_url(self._own) and find(self._memory.etcd) is not None
-        return status.member == peer.id and not is_left_over
+        return not is_left_over and await is_running(self._client, peer, url)
 
     def _spelt(self, peer: Voter) -> str:
         """A member that has not started yet has no name; any will do."""

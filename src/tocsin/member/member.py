@@ -13,14 +13,14 @@ import structlog
 
 from tocsin.clock import Clock, SystemClock
 from tocsin.config import Settings
-from tocsin.errors import ClusterError
+from tocsin.errors import ClusterError, TocsinError
 from tocsin.journal.etcd.address import DEFAULT_PREFIX
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.endpoints import Endpoint
 from tocsin.journal.etcd.roster import EtcdRoster
 from tocsin.member.address import PORTS, etcd_url, on_host, parse_cluster, raft_url
 from tocsin.member.founding import Found, Greeter, Inquiry
-from tocsin.member.health import Watch, endpoint_of
+from tocsin.member.health import Watch, endpoint_of, is_running
 from tocsin.member.joining import Door, Ticket
 from tocsin.member.process import Process
 from tocsin.member.program import Program, find_program, listening_host
@@ -178,6 +178,8 @@ class EtcdMember:
         afresh = self._force or not self._memory.has_data()
         if not self._memory.has_data():
             await self._settle()
+        elif not self._force:
+            await self._check_alone()
         process, watch = await self._run(program, afresh)
         if self._is_recovering:
             await self._recovery.make_whole(self._client)
@@ -186,6 +188,20 @@ class EtcdMember:
             self._recovery.mark()
             self._is_recovering = False
         watch.start()
+
+    async def _check_alone(self) -> None:
+        """Its disk may be a copy. Two etcds that are one member would each acknowledge what the other does not have."""
+        assert self._others is not None
+        number = self._memory.record.member
+        try:
+            peers = await self._others.members(agreed=False)
+        except TocsinError:
+            return  # nobody answers who could know
+        for peer in peers:
+            has_moved = peer.id == number and raft_url(self._own) not in peer.peer_urls
+            for url in peer.client_urls if has_moved else ():
+                if await is_running(self._others, peer, url):
+                    raise _copied(self._own.name, url)
 
     async def _run(self, program: Program, afresh: bool) -> tuple[Process, Watch]:
         """Returns when etcd answers with a majority behind it."""
@@ -289,6 +305,13 @@ class EtcdMember:
         _log.error("this replica was removed from the cluster; it stops", aside=str(aside))
         self._lost_event.set()
         return True
+
+
+def _copied(name: str, url: str) -> ClusterError:
+    return ClusterError(
+        f"{name} runs already: its etcd answers at {url}, and the disk here is a copy of its disk",
+        hint="stop that one first if this replica has moved; another replica needs a name and an empty directory",
+    )
 
 
 def _initial(state: str, members: str, token: str = "") -> list[str]:

@@ -213,6 +213,20 @@ def more_launches_ahead_than_are_looked_at_do_not_silence_a_schedule(monkeypatch
     assert _due(desk)["s"] <= START + 60 + 3600
 
 
+@pytest.mark.parametrize("how", ["edit", "pause", "delete"])
+def a_schedule_that_is_overdue_at_a_name_that_was_launched_can_be_changed(how: str) -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="all")
+    at(desk, 60)
+    (launched,) = _instants(desk)
+    desk.db.execute("INSERT OR REPLACE INTO due SELECT ?, sid, ? FROM schedule", (launched * 1000, launched))
+    if how == "edit":
+        put(desk, id="s", cron="30 * * * *")
+    else:
+        desk.command(SwitchSchedule("s", False) if how == "pause" else DeleteSchedule("s"))
+    assert desk.states_of("s")[launched] == "started"
+
+
 def _forget(desk: Desk, keep_each: int) -> list[int]:
     """Delete what is too much; the instants that went."""
     before = set(_instants(desk))

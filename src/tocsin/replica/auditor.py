@@ -138,6 +138,8 @@ class Auditor:
             return
         await self._entries(term)
         now_ms = self._clock.wall_ms()
+        if term.upto_s > now_ms // 1000:  # the clock was ahead, and is right again
+            term.upto_s, term.window = now_ms // 1000, None
         window = term.window or Window(term.upto_s, now_ms // 1000 - MARGIN_S, now_ms)
         if window.to_s > window.from_s and self._goes_on(term):
             term.window = window

@@ -242,14 +242,16 @@ def _check_version(schedule_id: str, present: _Present | None, expect: int | Non
 
 def _account_for_overdue(context: Context, present: _Present, reason: str) -> None:
     """Occurrences whose instant has come, and that were not reached yet (a backlog, jitter, catching up), are
-    recorded as skipped, the first as a launch and the rest as a stretch: the new version knows nothing of them."""
+    recorded as skipped, the first as a launch and the rest as a stretch: the new version knows nothing of them. One
+    that was launched before, because a clock was ahead, keeps its record."""
     overdue = context.db.execute(
         "SELECT instant_s FROM due WHERE sid = ? AND instant_s * 1000 <= ?",
         (present.sid, context.entry.time_ms),
     ).fetchone()
     if overdue is None:
         return
-    _record_skipped(context, present.sid, present.version, overdue[0], reason)
+    if not _has_launch(context, present.sid, overdue[0]):
+        _record_skipped(context, present.sid, present.version, overdue[0], reason)
     behind_s, before_s = overdue[0] + 1, context.entry.time_ms // 1000 + 1
     if behind_s < before_s:
         context.db.execute(

@@ -165,13 +165,18 @@ def retention_deletes_no_name_of_a_future_that_may_not_happen() -> None:
     assert _instants(desk) == ahead
 
 
-def a_mark_of_what_was_deleted_is_cut_off_where_the_clock_was_put_back() -> None:
+def what_may_have_been_launched_and_was_deleted_is_not_launched_again_and_the_issue_stays() -> None:
+    """The clock was wrong from the start, so that nobody kept the names."""
     desk = Desk(START)
-    put(desk, id="s", cron="* * * * *", missed="all")
+    put(desk, id="s", cron="* * * * *")
     desk.db.execute("INSERT INTO forgotten SELECT sid, ? FROM schedule", (START + AHEAD_S,))
     _put_back(desk)
     desk.command(RepairDue(["s"], is_last=True))
-    assert _due(desk)["s"] <= START + 180
+    assert _due(desk)["s"] > START + AHEAD_S
+    assert desk.store.meta.is_due_ahead
+    desk.command(DeleteSchedule("s"))
+    desk.command(RepairDue([], is_last=True))
+    assert not desk.store.meta.is_due_ahead
 
 
 def what_waits_until_a_moment_of_a_wrong_time_waits_as_long_from_now_on() -> None:

@@ -45,6 +45,9 @@ from tocsin.targets.contract import Outcome, Verdict
 from tocsin.targets.null import NullTarget
 
 START_S = 1_711_846_500  # 2024-03-31T00:55:00Z, five minutes before clocks change in Europe
+DAY_MS = 86_400_000
+LONGEST_WAIT_MS = 2 * 3_600_000
+"""Longer than any back-off that is drawn, and than doubt keeps its place."""
 IDS = ("a", "b", "c/d", "c/e")
 VERDICTS = (Verdict.SUCCEEDED, Verdict.FAILED, Verdict.NOT_STARTED, Verdict.UNKNOWN, Verdict.CANCELLED)
 Key = tuple[str, int]
@@ -85,6 +88,8 @@ class World:
         desk.now_ms += chance.choice([0, 1, 400, 1_000, 5_000, 30_000, 61_000, 600_000, 7_200_000])
         if chance.random() < 0.08:
             self._change_of_leaders(chance)
+        if chance.random() < 0.04:
+            self._set_clock(chance)
         plan = agenda(desk.store, desk.now_ms, chance.choice([1, 3, 1_000]))
         reports = self._reports(chance)
         commands, changes, many = self._commands(chance)
@@ -111,6 +116,15 @@ class World:
             desk.commit(c.Restored(desk.now_ms - chance.choice([0, 60_000])))
             self.flights.clear()
             self._open_again()
+
+    def _set_clock(self, chance: random.Random) -> None:
+        """Forward, or back behind what was decided; a person says that it is right, and may have it repaired."""
+        desk = self.desk
+        now_ms = desk.now_ms + chance.choice([40 * DAY_MS, 7_200_000, -90_000, -7_200_000, -40 * DAY_MS])
+        desk.command(cmd.ConfirmClock(now_ms))
+        desk.now_ms = now_ms
+        if chance.random() < 0.5:
+            desk.command(cmd.RepairDue(list(IDS), is_last=True))
 
     def _open_again(self) -> None:
         """What a new leader finds open after a restore is concluded as unknown."""
@@ -359,6 +373,7 @@ class World:
         orphans = db.execute("SELECT sid FROM due WHERE sid NOT IN (SELECT sid FROM schedule WHERE enabled)")
         assert not orphans.fetchall(), "a schedule that is not there or paused is due"
         self._check_history()
+        self._check_waits()
         silent = db.execute(
             "SELECT s.id FROM schedule s LEFT JOIN due d ON d.sid = s.sid WHERE s.enabled AND d.sid IS NULL "
             "AND s.resolved IN ('* * * * *', '*/20 * * * * *')"
@@ -366,6 +381,15 @@ class World:
         for (id,) in silent:
             present = self._present(id)
             assert present is None or present.end is not None, f"{id} is enabled and will never be due again"
+
+    def _check_waits(self) -> None:
+        """Nothing waits for a time that a clock once showed."""
+        latest_ms = self.desk.now_ms + LONGEST_WAIT_MS
+        for column in ("retry_at_ms", "held_ms"):
+            found = self.desk.db.execute(
+                f"SELECT lid, {column} FROM launch WHERE {column} > ?", (latest_ms,)
+            ).fetchall()
+            assert not found, f"{column} is later than any wait: {found}"
 
     def _check_history(self) -> None:
         db, meta = self.desk.db, self.desk.store.meta

@@ -45,14 +45,12 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
 
 
 def _bring_back(db: sqlite3.Connection, before_ms: int, now_ms: int) -> None:
-    """What waits until a moment of the time that is not believed any more waits as long from now on. What was launched
-    there is known by its name: no instant after now counts as forgotten."""
+    """What waits until a moment of the time that is not believed any more waits as long from now on."""
     for column in ("retry_at_ms", "held_ms"):
         db.execute(
             f"UPDATE launch SET {column} = max(:now, {column} - :back) WHERE {column} > :now",
             {"now": now_ms, "back": before_ms - now_ms},
         )
-    db.execute("UPDATE forgotten SET upto_s = ?1 WHERE upto_s > ?1", (now_ms // 1000,))
 
 
 def due_repaired(context: Context, change: c.DueRepaired) -> int:
@@ -61,9 +59,18 @@ def due_repaired(context: Context, change: c.DueRepaired) -> int:
     columns = (change.sids, change.versions, change.instants_s, change.delays_ms)
     for sid, version, instant_s, delay_ms in zip(*columns, strict=True):
         repaired += _repair(context, sid, version, instant_s, delay_ms, change.actor)
-    if change.is_last:
+    if change.is_last and not _is_any_bound(context):
         context.meta.is_due_ahead = 0
     return repaired
+
+
+def _is_any_bound(context: Context) -> bool:
+    """Is there a schedule of which launches ahead of now were deleted? It waits until none of them can be meant."""
+    found = context.db.execute(
+        "SELECT 1 FROM forgotten f JOIN schedule s ON s.sid = f.sid WHERE s.enabled AND f.upto_s > ?",
+        (context.entry.time_ms // 1000,),
+    )
+    return found.fetchone() is not None
 
 
 def _repair(context: Context, sid: int, version: int, instant_s: int, delay_ms: int, actor: str) -> bool:

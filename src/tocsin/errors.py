@@ -30,6 +30,7 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 │   └── BackupUnavailable      it does not answer: another try may do
 ├── Stopping                   the service is on its way out: another try will find the next one
 ├── OfficeTaken                another process holds the office of this data directory
+├── NameTaken                  another living replica has the same name
 ├── Deposed                    another replica took office
 │   └── DeposedInDoubt         the same, and its last entry may have landed
 ├── NoLeader                   nobody leads at this moment, or not the one who was asked: nothing was done
@@ -227,6 +228,10 @@ class Stopping(TocsinError):
 
 class OfficeTaken(TocsinError):
     """Another process holds the office."""
+
+
+class NameTaken(TocsinError):
+    """Another living replica of the journal has the name of this one."""
 
 
 class Deposed(TocsinError):

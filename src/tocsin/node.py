@@ -21,6 +21,7 @@ from tocsin.journal.etcd.address import DEFAULT_PREFIX
 from tocsin.journal.etcd.address import parse as parse_etcd
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.journal import EtcdJournal
+from tocsin.journal.etcd.names import EtcdNames
 from tocsin.journal.etcd.presence import EtcdPresence
 from tocsin.journal.etcd.roster import EtcdRoster
 from tocsin.journal.etcd.snapshots import SNAPSHOT_DEADLINE_S, EtcdSnapshots
@@ -38,6 +39,7 @@ from tocsin.peers.server import PeerServer
 from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.consents import NobodyElse, RosterConsents, SkipConsents
 from tocsin.replica.limits_file import read_limits
+from tocsin.replica.name_guard import NameGuard
 from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
 from tocsin.replica.parts import Paths, Setup
@@ -138,12 +140,18 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
     )
     hello = _no_founding(own.name) if member is None else member.condition
     server = PeerServer(own.peer, enrolment.server_context(), replica, hello)
-    replica.foundations = [server, peers] if member is None else [server, peers, member]
+    guard: NameGuard | None = None
+    if member is None:  # a disk that runs an etcd of its own is known there
+        guard = _guard_of_name(replica, settings, client, prefix, clock)
+    replica.foundations = [server, peers, *replica.foundations]
     if member is not None:
+        replica.foundations.append(member)
         replica.endings = [member.lost]
         replica.troubles = [lambda: member.problem]
 
     async def on_open() -> None:
+        if guard is not None:
+            await guard.take()
         if member is not None and member.condition().condition == "founding":
             for other in enrolment.others:
                 await roster.expect(other)
@@ -176,11 +184,25 @@ def _alone_on_etcd(settings: Settings, clock: Clock) -> Node:
         consents=RosterConsents(roster, own),
     )
 
+    guard = _guard_of_name(replica, settings, client, prefix, clock)
+
     async def on_open() -> None:
+        await guard.take()
         await roster.enlist(own)
 
     replica.on_open = on_open
     return Node(replica, Around(members=lambda: [own]))
+
+
+def _guard_of_name(
+    replica: Replica, settings: Settings, client: EtcdClient, prefix: str, clock: Clock
+) -> NameGuard:
+    """On an etcd that others use as well, two replicas may have been given one name."""
+    disk = Paths(settings.data.absolute()).disk
+    guard = NameGuard(settings.replica_name(), disk, EtcdNames(_beside(client), prefix), clock)
+    replica.foundations.append(guard)
+    replica.endings.append(guard.lost)
+    return guard
 
 
 def _replica(

@@ -22,6 +22,7 @@ from tests.peers.messages_test import TOKEN
 from tocsin.config import Settings
 from tocsin.errors import Diverged, OfficeTaken, StateDamaged, TocsinError
 from tocsin.model.command import CreateToken, LaunchNow, PutSchedule, SwitchSchedule
+from tocsin.model.entry import Position
 from tocsin.model.schedule import convert
 from tocsin.node import compose
 from tocsin.replica.office import DataLock
@@ -191,26 +192,44 @@ def a_state_that_is_damaged_goes_back_with_the_journal_as_well(left: Any, tmp_pa
     assert asyncio.run(recovered()) == snapshot.manifests(data / "snapshots")[0].seq
 
 
+def _own(path: Path) -> OwnTerms:
+    found = OwnTerms(path, path.with_name("offered"))
+    found.load()
+    return found
+
+
 def a_term_of_a_damaged_line_is_forgotten_and_no_other_takes_its_place(tmp_path: Path) -> None:
     """To take the term of another disk for one of ours could mean to call something twice."""
     path = tmp_path / "terms"
-    mine = {3, 17, 1_794_742_088}
-    for term in sorted(mine):
-        OwnTerms(path).begin(term)
+    mine = {3: b"\x03" * 16, 17: b"\x17" * 16, 1_794_742_088: b"\x88" * 16}
+    for term, id in mine.items():
+        _own(path).claim(term, id)
     whole = path.read_bytes()
     for position in range(len(whole)):
         for bit in range(8):
             raw = bytearray(whole)
             raw[position] ^= 1 << bit
             path.write_bytes(raw)
-            found = OwnTerms(path)
-            found.load()
-            assert found._terms <= mine
-            assert len(found._terms) >= 1
+            found = _own(path)._claims
+            assert all(ids == {mine[term]} for term, ids in found.items())
+            assert len(found) >= 1
     path.write_bytes(whole[:1] + b"\xff" * 5_000 + whole)
-    found = OwnTerms(path)
-    found.load()
-    assert 17 in found
+    assert 17 in _own(path).claimed
+
+
+def a_damaged_note_of_the_last_entry_offered_is_none(tmp_path: Path) -> None:
+    """A disk that takes itself for newer than it is could call something twice."""
+    path = tmp_path / "terms"
+    own = _own(path)
+    own.offer(Position(12, b"\x12" * 16))
+    assert _own(path)._offered == Position(12, b"\x12" * 16)
+    whole = (tmp_path / "offered").read_bytes()
+    for position in range(len(whole.rstrip())):
+        for bit in range(8):
+            raw = bytearray(whole)
+            raw[position] ^= 1 << bit
+            (tmp_path / "offered").write_bytes(raw)
+            assert _own(path)._offered == Position(0, b"")
 
 
 def what_stands_in_a_lock_is_not_shown_unless_it_is_a_number(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from tests.core.desk import START, Desk, at, only_flight, put
 from tests.replica.several import Receiver, Workshop, World
 
 from tocsin.clock import SystemClock
-from tocsin.errors import JournalFull
 from tocsin.model import change as c
 from tocsin.model.cluster import Asked
 from tocsin.replica.afterlife import Afterlife
@@ -69,7 +68,7 @@ class _Scene:
         self.receiver, self.workshop = Receiver(self.world, "a", clock), Workshop(self.world, "a", clock)
         targets: dict[str, Target] = {"http": self.receiver, "exec": self.workshop, "null": self.batches}
         self.launcher = Launcher(targets, office, clock, lambda: None)
-        self.afterlife = Afterlife(targets, clock, OwnTerms(Path("unused")))
+        self.afterlife = Afterlife(targets, clock, OwnTerms(Path("unused"), Path("unused")))
         self.afterlife.add(1, self.launcher)
 
     async def fate(self, flight: Flight) -> Fate:
@@ -180,33 +179,14 @@ def no_record_proves_something_only_of_terms_in_which_this_disk_led(
     """Another one of the same name, with another disk, may have made the calls."""
 
     async def work(scene: _Scene) -> None:
-        own = OwnTerms(tmp_path / "terms")
-        own.begin(2)
+        own = OwnTerms(tmp_path / "terms", tmp_path / "offered")
+        own.claim(2, b"i" * 16)
+        own.won(2)
         afterlife = Afterlife({"exec": scene.workshop}, SystemClock(), own)
         (fate,) = await afterlife.fates([Asked("s-1", 1, "exec", 0, term)])
         assert fate.how == how
 
     _in_scene(work)
-
-
-def the_terms_of_a_disk_are_remembered(tmp_path: Path) -> None:
-    path = tmp_path / "terms"
-    for term in (7, 9):
-        OwnTerms(path).begin(term)
-    with path.open("a") as file:
-        file.write("\n1")  # the power went while 12 was written, before anything was called
-    after = OwnTerms(path)
-    after.load()
-    assert [term for term in range(20) if term in after] == [7, 9]
-    after.begin(12)
-    again = OwnTerms(path)
-    again.load()
-    assert 12 in again
-
-
-def a_term_cannot_begin_where_it_cannot_be_written_down(tmp_path: Path) -> None:
-    with pytest.raises(JournalFull):
-        OwnTerms(tmp_path / "no-such-folder" / "terms").begin(1)
 
 
 def a_cancel_reaches_what_is_about_to_be_called_again() -> None:

@@ -94,7 +94,9 @@ class _Scene:
         self.target = target
         self.launcher = Launcher({"null": target}, office, clock, lambda: None)
         elsewhere = Elsewhere(_nobody_answers, self.launcher, clock, lambda: None)
-        self.concluder = Concluder("a", self.launcher, elsewhere, Metrics(()), OwnTerms(Path("unused")))
+        self.concluder = Concluder(
+            "a", self.launcher, elsewhere, Metrics(()), OwnTerms(Path("unused"), Path("unused"))
+        )
 
 
 async def _nobody_answers(host: str, asked: Sequence[Asked]) -> list[Fate]:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -258,6 +259,28 @@ def after_a_reboot_a_missing_claim_is_doubt(tmp_path: Path) -> None:
             found = await target.lookup(recent)
             assert found is not None
             assert found.verdict is Verdict.UNKNOWN
+
+    run(test)
+
+
+def in_a_copy_of_the_records_a_missing_claim_is_doubt(tmp_path: Path) -> None:
+    """A copy that is made while commands start holds some files of an earlier moment than others."""
+
+    async def test() -> None:
+        place = tmp_path / "exec"
+        async with opened(place):
+            pass
+        order = msgspec.structs.replace(shell("true"), generated_at_ms=ExecTarget(place)._clock.wall_ms())
+        async with opened(place) as target:
+            assert await target.lookup(order) is None
+        shutil.copytree(place, tmp_path / "copy")  # with the times of its files
+        shutil.rmtree(place)
+        (tmp_path / "copy").rename(place)
+        for _ in range(2):  # a crash before it was concluded does not make it certain
+            async with opened(place) as target:
+                found = await target.lookup(order)
+                assert found is not None
+                assert found.verdict is Verdict.UNKNOWN
 
     run(test)
 

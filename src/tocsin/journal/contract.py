@@ -161,6 +161,38 @@ class Roster(Protocol):
         ...
 
 
+class NameHolder(msgspec.Struct, frozen=True):
+    """The process that runs under a name."""
+
+    disk: str
+    """Of its data directory, made by chance."""
+    process: str
+    """Made by chance when it started."""
+    beat: int = 0
+    """Grows as long as it lives."""
+
+
+class NameStore(Protocol):
+    """Which process runs under which name, stored where the journal is. Each method raises JournalUnavailable if no
+    answer came: what it was to write may have been written."""
+
+    async def holder(self, name: str) -> NameHolder | None:
+        """None: nobody."""
+        ...
+
+    async def put(self, name: str, holder: NameHolder, instead: NameHolder | None) -> bool:
+        """Replace exactly that record. False: there is another one."""
+        ...
+
+    async def release(self, name: str, holder: NameHolder) -> None:
+        """Remove exactly that record."""
+        ...
+
+    async def close(self) -> None:
+        """Let go."""
+        ...
+
+
 class SnapshotStore(Protocol):
     """The newest snapshot, stored where the journal is, for replicas that cannot ask each other for theirs."""
 

@@ -8,7 +8,7 @@ callers' commands come last and are judged when they are applied.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -45,6 +45,7 @@ from tocsin.replica.proposer import Proposer
 from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import Agenda, agenda, nothing
 from tocsin.replica.surroundings import Surroundings
+from tocsin.replica.terms import settle
 from tocsin.replica.vigil import HEARTBEAT_S, Vigil
 from tocsin.replica.wishes import COMMANDS_AT_ONCE, Prepared, Wish, Wishes, prepared, size_of
 from tocsin.state import queries
@@ -94,7 +95,9 @@ class Leader:
         elsewhere: Elsewhere,
         forgetting: Forgetting,
         wake: asyncio.Event,
+        on_won: Callable[[], None],
     ) -> None:
+        """``on_won`` is called once the term has begun: a term whose election was lost is another one's."""
         self._around = around
         self._store = around.store
         self._clock = around.clock
@@ -105,6 +108,7 @@ class Leader:
         self._elsewhere = elsewhere
         self._forgetting = forgetting
         self._wake = wake
+        self._on_won = on_won
         self._wishes = Wishes(wake.set)
         self._limits = around.limits
         self._outlook = outlook_for(around.limits, around.metrics)
@@ -285,16 +289,20 @@ class Leader:
             if since_ms is not None:
                 changes.append(c.Restored(since_ms, self._clock.is_believed))
             try:
-                await asyncio.to_thread(around.own_terms.begin, self.term)
+                id = self._proposer.new_id()
+                await self._on_state(settle, around.own_terms, self._store)
+                await asyncio.to_thread(around.own_terms.claim, self.term, id)
                 around.liveness.iterated()
                 election = around.office.election(self.term, former)
-                await self._proposer.commit(changes, self.term, now_ms, election)
+                await self._proposer.commit(changes, self.term, now_ms, election, id)
                 break
             except JournalError as refused:
                 if not refused.retryable or not around.is_sole:
                     raise  # of several replicas another one may be able to
                 log.warning("cannot take office yet", reason=str(refused))
                 await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
+        around.own_terms.won(self.term)
+        self._on_won()
         log.info("took office", term=self.term, replica=around.name)
         if since_ms is not None:
             around.losses.noted()

@@ -49,7 +49,7 @@ from tocsin.replica.rounds import Rounds
 from tocsin.replica.silence import Silence
 from tocsin.replica.snapshotter import Snapshotter
 from tocsin.replica.surroundings import Losses, NoLosses, Surroundings
-from tocsin.replica.terms import OwnTerms
+from tocsin.replica.terms import OwnTerms, settle
 from tocsin.replica.wal import WalCheckpointer
 from tocsin.state import snapshot
 from tocsin.state.snapshot import Manifest
@@ -83,6 +83,16 @@ class Paths(msgspec.Struct, frozen=True):
     def terms(self) -> Path:
         """Those in which this disk led."""
         return self.data / "terms"
+
+    @property
+    def offered(self) -> Path:
+        """The last entry that this disk offered to the journal."""
+        return self.data / "offered"
+
+    @property
+    def disk(self) -> Path:
+        """An id of this disk, made by chance."""
+        return self.data / "disk"
 
     @property
     def clock(self) -> Path:
@@ -169,7 +179,7 @@ class Parts:
             paths.snapshots, setup.journal.birth, clock, metrics, self._on_snapshot, setup.digests()
         )
         self.applier = Applier(store, self.snapshotter.pin, setup.on_applied, setup.on_dropped)
-        self.own_terms = OwnTerms(paths.terms)
+        self.own_terms = OwnTerms(paths.terms, paths.offered)
         self.afterlife = Afterlife(setup.targets, clock, self.own_terms)
         self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
         remedy = remedy_of_divergence(paths.state)
@@ -275,6 +285,10 @@ class Parts:
             return await self.afterlife.fates(asked)
         return await self._setup.peers.fates(host, asked, self._store.meta.term)
 
+    async def settle_terms(self) -> None:
+        """Find out which of the terms that this disk claims are its own, by what is applied here."""
+        await self._on_state(settle, self.own_terms, self._store)
+
     async def _cancel_elsewhere(self, host: str, asked: Asked, reason: str) -> None:
         if host == self._setup.name:
             await self.afterlife.cancel(asked, reason)
@@ -369,7 +383,6 @@ class Parts:
             term = max(term, self.guard.wall_ms() // 1000, self.guard.system_ms() // 1000)
         former_terms = self.afterlife.terms()
         launcher = self.launcher = Launcher(setup.targets, setup.office, self.guard, wake.set)
-        self.afterlife.add(term, launcher)
         self.proposer = Proposer(
             setup.journal,
             self.applier,
@@ -378,6 +391,7 @@ class Parts:
             setup.metrics,
             self._on_state,
             setup.new_id,
+            self.own_terms.offer,
         )
         return Leader(
             around,
@@ -388,4 +402,5 @@ class Parts:
             elsewhere=Elsewhere(self.ask_fates, launcher, self.guard, wake.set),
             forgetting=Forgetting(store, self.guard, setup.retention, self._on_state),
             wake=wake,
+            on_won=lambda: self.afterlife.add(term, launcher),
         )

@@ -52,14 +52,17 @@ class Proposer:
         metrics: Metrics,
         on_state: Callable[..., Awaitable[Any]],
         new_id: Callable[[], bytes],
+        offer: Callable[[Position], None],
     ) -> None:
+        """``offer`` is told of every entry before it is offered to the journal."""
         self._journal = journal
         self._applier = applier
         self._office = office
         self._clock = clock
         self._metrics = metrics
         self._on_state = on_state
-        self._new_id = new_id
+        self.new_id = new_id
+        self._offer = offer
         self._nag = Nag(clock)
         self.sent_s = 0.0
         """When the last entry was sent."""
@@ -71,15 +74,20 @@ class Proposer:
         """What keeps entries from being written or applied, in words. Empty: nothing."""
 
     async def commit(
-        self, changes: Sequence[Change], term: int, now_ms: int, election: Election | None = None
+        self,
+        changes: Sequence[Change],
+        term: int,
+        now_ms: int,
+        election: Election | None = None,
+        id: bytes | None = None,
     ) -> list[object]:
-        """Execute, append, commit. Returns one result for each change.
+        """Execute, append, commit. Returns one result for each change. ``id``: of the entry, if somebody has noted it.
 
         Raises JournalFull or JournalUnavailable when it is certain that nothing landed, Deposed when somebody else has
         written in its place, and Stopping where nobody waits any more to find out.
         """
         after = self._applier.position
-        entry = Entry(self._new_id(), after.id, term, now_ms, list(changes))
+        entry = Entry(id or self.new_id(), after.id, term, now_ms, list(changes))
         executed = await self._execute(entry)
         try:
             self.sent_s = sent_s = self._clock.elapsed_s()
@@ -99,7 +107,7 @@ class Proposer:
     async def _execute(self, entry: Entry) -> TentativeEntry:
         """Nothing is in the journal yet, so a disk without room is a reason to refuse."""
         try:
-            executed: TentativeEntry = await self._on_state(self._applier.begin, entry)
+            executed: TentativeEntry = await self._on_state(self._begin, entry)
         except asyncio.CancelledError:  # the thread goes on: no transaction may stay open behind it
             await self._on_state(self._applier.roll_back)
             raise
@@ -119,6 +127,10 @@ class Proposer:
                 of=change,
             )
         return executed
+
+    def _begin(self, entry: Entry) -> TentativeEntry:
+        self._offer(Position(self._applier.position.seq + 1, entry.id))
+        return self._applier.begin(entry)
 
     def complain(self, refused: TocsinError) -> None:
         """Certain that nothing was written: tell whoever runs this."""

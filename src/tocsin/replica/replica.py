@@ -18,12 +18,21 @@ import structlog
 from tocsin import __version__
 from tocsin.backup.manifest import BackupManifest
 from tocsin.decide.retention import Retention
-from tocsin.errors import CannotApply, Gap, JournalUnavailable, NoLeader, Refused, Stopping, Uncertain
+from tocsin.errors import (
+    CannotApply,
+    Gap,
+    JournalUnavailable,
+    NoLeader,
+    Refused,
+    Stopping,
+    Uncertain,
+    Unreachable,
+)
 from tocsin.journal import codec
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
-from tocsin.replica.claims import check_term
+from tocsin.replica.claims import ASKED_S, check_term
 from tocsin.replica.clock_guard import guarded
 from tocsin.replica.entry_skip import EntrySkip, forget, is_noted, note
 from tocsin.replica.follower import catch_up
@@ -129,6 +138,7 @@ class Replica:
         self.clock.begin(meta.time_ms)
         setup.office.observed(self.clock.elapsed_s(), term=meta.term, is_vacant=not meta.leader)
         await asyncio.to_thread(parts.own_terms.load)
+        await parts.settle_terms()
         for target in setup.targets.values():
             await target.start()
         self._parts = parts
@@ -322,7 +332,20 @@ class Replica:
         if leader is not None:
             leader.depose(term)
         self.parts.afterlife.end_before(term)
+        if any(each.term not in self.parts.afterlife.terms() for each in asked):
+            await self._knows_ends_before(term)
         return await self.parts.afterlife.fates(asked)
+
+    async def _knows_ends_before(self, term: int) -> None:
+        """A term's last entry is known here once the next term has begun here. Until then a missing record proves
+        nothing. Raises ``Unreachable`` where that takes too long: whoever asks will ask again."""
+        try:
+            async with asyncio.timeout(ASKED_S):
+                while self.meta.term < term and not self.applied.is_over:
+                    await self.applied.wait_beyond(self.meta.seq)
+        except TimeoutError:
+            raise Unreachable(f"{self.name} has not applied the beginning of term {term} yet") from None
+        await self.parts.settle_terms()
 
     async def cancel_here(self, asked: Asked, reason: str) -> None:
         await self.parts.afterlife.cancel(asked, reason)

@@ -14,7 +14,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -112,6 +112,11 @@ class _Losses:
         self.are_to_be_noted = False
 
 
+class DiskCopy(NamedTuple):
+    folder: Path
+    workshop: Workshop
+
+
 class Machine:
     """One of the cluster's machines."""
 
@@ -204,6 +209,21 @@ class Machine:
         assert self.process is None
         shutil.rmtree(self.data, ignore_errors=True)
         self.workshop = self._new_workshop()
+
+    def copy_disk(self) -> DiskCopy:
+        """As it is at this moment, while the process runs."""
+        folder = self.data.with_name(f"{self.name}.copy")
+        shutil.rmtree(folder, ignore_errors=True)
+        if self.data.exists():
+            shutil.copytree(self.data, folder)
+        return DiskCopy(folder, self.workshop.copy())
+
+    def put_back(self, copy: DiskCopy) -> None:
+        assert self.process is None
+        shutil.rmtree(self.data, ignore_errors=True)
+        if copy.folder.exists():
+            copy.folder.rename(self.data)
+        self.workshop = copy.workshop
 
     def _new_workshop(self) -> Workshop:
         self._disks += 1

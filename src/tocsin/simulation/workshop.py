@@ -33,6 +33,12 @@ class Workshop:
         self._chance = chance
         self._works: dict[tuple[str, int], Work] = {}
 
+    def copy(self) -> Workshop:
+        """What the disk knows at this moment; of what begins later only the original will know."""
+        found = Workshop(self.place, self._receivers, self._chance)
+        found._works = dict(self._works)
+        return found
+
     def begin(self, order: Order, process: Process, clock_ms: int) -> None:
         """Only once a name and attempt: a second order of the same is that of the first."""
         key = order.name, order.attempt

@@ -178,6 +178,12 @@ _ORDER = (
 )
 
 
+def begun_terms(db: sqlite3.Connection, limit: int) -> list[tuple[int, int, bytes, bytes]]:
+    """The newest terms, in order: the number and id of the entry that began each, and the id of the entry before it."""
+    found = db.execute("SELECT term, seq, id, prev FROM office ORDER BY term DESC LIMIT ?", (limit,))
+    return found.fetchall()[::-1]
+
+
 def orders(db: sqlite3.Connection, lids: Sequence[int]) -> list[OrderRow]:
     """These launches, each with the version of its schedule that it was started under."""
     found = db.execute(

@@ -9,7 +9,7 @@ what was in force at any time. ``record`` says who did what, and when. ``minute`
 again; launches are counted after the fact, in the order of their numbers, never while a herd starts.
 """
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 STARTED_AT = "CASE WHEN {0}state <> 12 THEN coalesce({0}called_ms, {0}started_ms) END"
 """When a launch was started, as it is shown: at its first call. What was skipped never was, whatever was written."""
@@ -19,7 +19,14 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
 CREATE TABLE skipped (seq INTEGER PRIMARY KEY, id BLOB NOT NULL);  -- entries that an operator had skipped
 
-CREATE TABLE office (term INTEGER PRIMARY KEY, replica TEXT NOT NULL, since_ms INTEGER NOT NULL);
+CREATE TABLE office (
+  term INTEGER PRIMARY KEY,
+  replica TEXT NOT NULL,
+  since_ms INTEGER NOT NULL,
+  seq INTEGER NOT NULL,  -- the entry that began the term
+  id BLOB NOT NULL,  -- its id: unlike the replica's name it is unique
+  prev BLOB NOT NULL  -- the id of the last entry of the former term
+);
 
 CREATE TABLE absence (since_ms INTEGER NOT NULL, until_ms INTEGER PRIMARY KEY);
 

@@ -25,6 +25,7 @@ from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, flight_of_row
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.surroundings import Surroundings
+from tocsin.replica.terms import OwnTerms
 from tocsin.state.apply.context import Context
 from tocsin.state.apply.dispatch import _HANDLERS
 from tocsin.state.queries import OrderRow
@@ -97,6 +98,10 @@ def a_further_attempt_ends_the_doubt() -> AbstractContextManager[None]:
     return exchanged(_HANDLERS, c.LaunchesEnded, ended)
 
 
+def an_old_copy_is_a_witness() -> AbstractContextManager[None]:
+    return replaced(OwnTerms, _is_behind=lambda self, last: False)
+
+
 SILENT = once_a_second(
     target=calling("plain", "silent", timeout="2s"),
     on_doubt="relaunch",
@@ -160,6 +165,13 @@ MUTANTS = (
         ("rows true",),
         Search(("crash", "step down"), 4, SILENT),
         a_further_attempt_ends_the_doubt,
+    ),
+    Mutant(
+        "an old copy taken for a witness",
+        "a disk that was put back from a copy takes a command that it has no record of for one that was never started",
+        ("no double",),
+        Search(("put back disk",), 8, once_a_second(target=calling("exec", "slow"))),
+        an_old_copy_is_a_witness,
     ),
     Mutant(
         "window of doubt forgotten",

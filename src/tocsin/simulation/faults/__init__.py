@@ -4,7 +4,7 @@ is at work is healthy.
 ``processes``  killed, paused, wedged, restarted one after another
 ``ways``       messages that get lost, come late, overtake each other
 ``timepieces`` clocks that run away, jump and stop
-``disks``      slow, damaged and lost
+``disks``      slow, damaged, lost and put back from a copy
 ``journals``   an engine that is restored from an old copy
 ``places``     receivers that fail, hang, and lie
 """
@@ -43,6 +43,7 @@ FAULTS: dict[str, Callable[[World, dict[str, Any]], Awaitable[None]]] = {
     "lose one disk": disks.lose,
     "lose two disks": disks.lose,
     "lose all disks": disks.lose,
+    "put back disk": disks.put_back,
     "damaged snapshot": disks.damaged_snapshot,
     "left behind": disks.left_behind,
     "lost state": disks.lost_state,

@@ -1,4 +1,4 @@
-"""Disks that are slow, damaged and lost."""
+"""Disks that are slow, damaged, lost and put back from a copy."""
 
 from __future__ import annotations
 
@@ -81,6 +81,20 @@ async def _note_the_loss(world: World, survivor: Machine) -> None:
         world.network.changed()
         survivor.start()
         await asyncio.sleep(0.1)
+
+
+async def put_back(world: World, what: dict[str, Any]) -> None:
+    """An operator copies a disk while its process runs, and later puts the copy in its place. The journal is not on it,
+    and the machine stays up: commands go on, of which the copy knows nothing."""
+    machine = chosen(world, what["who"])
+    copy = machine.copy_disk()
+    world.fault(
+        "disk", f"the disk of {machine.name} is copied, and put back after {what['for_s']} s", machine.name
+    )
+    await asyncio.sleep(what["for_s"])
+    machine.crash()
+    machine.put_back(copy)
+    machine.start()
 
 
 async def damaged_snapshot(world: World, what: dict[str, Any]) -> None:

@@ -123,6 +123,7 @@ _FAMILIES: dict[str, dict[str, _Draw]] = {
         "lose one disk": _lost_disks(1),
         "lose two disks": _lost_disks(2),
         "lose all disks": _lost_disks(99),
+        "put back disk": _lasting(1, 20),
     },
     "snapshot": {
         "damaged snapshot": _lasting(0.5, 20),

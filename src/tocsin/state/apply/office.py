@@ -19,7 +19,10 @@ def took_office(context: Context, change: c.TookOffice) -> None:
     db, meta, entry = context
     if change.term <= meta.term:
         return
-    db.execute("INSERT INTO office VALUES (?, ?, ?)", (change.term, change.replica, entry.time_ms))
+    db.execute(
+        "INSERT INTO office VALUES (?, ?, ?, ?, ?, ?)",
+        (change.term, change.replica, entry.time_ms, meta.seq + 1, entry.id, entry.prev),
+    )
     is_first, meta.term = meta.term == 0, change.term
     meta.leader = change.replica
     heard_ms = max(meta.time_ms, change.heard_ms)

@@ -1,7 +1,11 @@
 """Since when are the records whole? Only then does a missing claim prove that an attempt never started.
 
 They are not whole for what was ordered before a power cut (claims are not flushed one by one), before the
-directory was made (or made again after it was lost), and before the day up to which old records were pruned.
+directory was made (or made again after it was lost), before it was put back from a copy, and before the day up to which
+old records were pruned.
+
+A copy is recognised by the file ``.original``, which is never written again: no program that copies files can keep its
+inode number together with the time of its last change of status.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ class Epoch:
 
     def __init__(self, exec_dir: Path) -> None:
         self._path = exec_dir / ".epoch"
+        self._original = exec_dir / ".original"
         self._boot = boot_id()
         self._whole = False
         self._whole_since_ms = 0
@@ -25,11 +30,12 @@ class Epoch:
     def begin(self, now_ms: int) -> None:
         """Called once at the start: compare with what the last process left here."""
         found = self._read()
-        self._whole = found is not None and found[0] == self._boot
+        self._whole = found is not None and found[:2] == (self._boot, self._identity())
         if found is not None and self._whole:
-            self._whole_since_ms = found[1]
+            self._whole_since_ms = found[2]
         else:
             self._whole_since_ms = now_ms
+            self._original.touch(mode=0o600)
             self._write()
 
     def is_whole_for(self, ordered_ms: int) -> bool:
@@ -43,18 +49,30 @@ class Epoch:
             self._whole_since_ms = ms
             self._write()
 
-    def _read(self) -> tuple[str, int] | None:
+    def _identity(self) -> str:
+        """Empty: the file is gone."""
+        try:
+            status = self._original.stat()
+        except FileNotFoundError:
+            return ""
+        return f"{status.st_ino} {status.st_ctime_ns}"
+
+    def _read(self) -> tuple[str, str, int] | None:
         try:
             found = json.loads(self._path.read_bytes())
-            return str(found["boot_id"]), int(found["whole_since_ms"])
+            return str(found["boot_id"]), str(found["original"]), int(found["whole_since_ms"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
     def _write(self) -> None:
         temporary = self._path.with_name(".epoch.new")
         with temporary.open("wb") as file:
-            text = json.dumps({"boot_id": self._boot, "whole_since_ms": self._whole_since_ms})
-            file.write(text.encode())
+            told = {
+                "boot_id": self._boot,
+                "original": self._identity(),
+                "whole_since_ms": self._whole_since_ms,
+            }
+            file.write(json.dumps(told).encode())
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._path)

@@ -34,6 +34,7 @@ LOOK_UP_PATIENCE_S = 15.0
 DOUBTED_MAX = 1_000
 ASKED_AT_ONCE = 500
 AGAIN_AT_ONCE = 2_000
+_FORGOTTEN = "the replica that was to make the call no longer knows whether it did"
 RESOLVED_AT_ONCE = 20
 """So many are written in one entry."""
 
@@ -202,7 +203,7 @@ class Elsewhere:
                 self._close(case)
                 self._call_again(flight, doubtful=False)
             case _:
-                self._doubt(case, "the replica that was to make the call no longer knows whether it did")
+                self._doubt(case, fate.reason or _FORGOTTEN)
 
     def _silent(self, case: _Case) -> None:
         target = self._launcher.target(case.flight.kind)

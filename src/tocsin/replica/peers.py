@@ -14,6 +14,10 @@ from tocsin.model.command import Command
 from tocsin.state.snapshot import Manifest
 from tocsin.targets.contract import Outcome, Output
 
+_NOBODY_ASKED = (
+    "the replica that was to make the call cannot be asked: replicas reach each other only with --cluster"
+)
+
 
 class Fate(msgspec.Struct, frozen=True):
     """What became of an attempt, as the replica that was to make the call knows it."""
@@ -21,6 +25,8 @@ class Fate(msgspec.Struct, frozen=True):
     how: Literal["flying", "ended", "never", "unknown"]
     """``never``: certain that no call was made, and none will be."""
     outcome: Outcome | None = None
+    reason: str = ""
+    """Why it is unknown; empty: that replica no longer knows."""
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -77,7 +83,7 @@ class NoPeers:
         raise NoLeader(f"{leader or 'nobody'} leads, and cannot be reached from here")
 
     async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
-        return [Fate("unknown") for _ in asked]
+        return [Fate("unknown", reason=_NOBODY_ASKED) for _ in asked]
 
     async def cancel(self, replica: str, asked: Asked, reason: str) -> None:
         return

@@ -38,7 +38,7 @@ BROWSERS := tests/ui
 ALONE := tests/cluster/planned_test.py
 
 # Some machines forbid it. Tests start hundreds of processes, and each would compile all of Tocsin again.
-test: export PYTHONDONTWRITEBYTECODE :=
+test bench bench-full: export PYTHONDONTWRITEBYTECODE :=
 
 setup: $(VENV)/.test $(VENV)/.bench  ## A .venv with everything a contributor needs
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _UNUSED = ("rich", "pydantic", "greenlet")
 """structlog and Litestar load these wherever they are installed, and use them for what is not done here."""
+_FLAGS = ("-P", "-X", "no_debug_ranges")
+"""Nothing is imported from the working directory. Positions of columns, which only stack traces show, take memory."""
 _START = "TOCSIN_START"
 """The variable that carries the options into the new program. Not an argument: others can read those."""
 _EXAMPLES = Path(__file__).parent / "examples" / "first.yaml"
@@ -47,7 +49,7 @@ def become(start: Start) -> NoReturn:
     Settings(**start.given)  # what is wrong with them is told here
     sys.stdout.flush()
     environment = {**os.environ, _START: msgspec.json.encode(start, enc_hook=str).decode()}
-    os.execve(sys.executable, [sys.executable, "-P", "-m", __name__, *sys.argv[1:]], environment)
+    os.execve(sys.executable, [sys.executable, *_FLAGS, "-m", __name__, *sys.argv[1:]], environment)
 
 
 def main() -> int:

@@ -33,6 +33,7 @@ OUTCOME_UNKNOWN = "outcome unknown"
 """How the reason begins of an attempt after which it is called again although it may have gone out."""
 HELD_MS = 3_600_000
 """So long a launch in doubt keeps its place in ``overlap`` and limits, if no ``timeout`` is known for it."""
+LATE_REPEAT = "its deadline passed before it could be called again, and an earlier call may have gone out"
 RESOLVED = "in doubt: "
 """The same of one that a person looked at before it was called again."""
 

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from tocsin.clock import Clock
+from tocsin.model.launch import LATE_REPEAT
 from tocsin.replica.flight import CALLED_AT_ONCE_MS, Flight
 from tocsin.replica.lanes import (
     BATCHED_OUTSTANDING_MAX,
@@ -45,7 +46,6 @@ log = structlog.get_logger()
 CALLS_AT_ONCE = 256
 """Calls of one kind of target that are being made at the same time. What runs after it was accepted is not counted."""
 _CALL, _WATCH = "call", "watch"
-_LATE_REPEAT = "its deadline passed before it could be called again, and an earlier call may have gone out"
 _Key = tuple[str, int]
 """A launch's name and the attempt."""
 
@@ -381,7 +381,7 @@ class Launcher:
             if not flight.is_late(now_ms):
                 self._reports.withdrawn.append(flight)
             elif flight.doubted:
-                self.report(flight, Outcome(Verdict.UNKNOWN, _LATE_REPEAT, permanent=True))
+                self.report(flight, Outcome(Verdict.UNKNOWN, LATE_REPEAT, permanent=True))
             else:
                 self._reports.expired.append(flight)
         self._wake()

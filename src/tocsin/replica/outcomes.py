@@ -106,7 +106,9 @@ def _calls(flights: Sequence[Flight]) -> list[int | None] | None:
 
 def _told_call(flight: Flight) -> int | None:
     called_ms, order = flight.called_ms, flight.order
-    if called_ms is None or (order.attempt == 1 and called_ms - order.generated_at_ms <= CALLED_AT_ONCE_MS):
+    if called_ms is None:
+        return None
+    if order.attempt == 1 and not flight.doubted and called_ms - order.generated_at_ms <= CALLED_AT_ONCE_MS:
         return None
     return called_ms
 

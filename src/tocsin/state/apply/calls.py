@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import repeat
 
 from tocsin.model.launch import CLOSED_FROM, LaunchKind
 from tocsin.state import minutes
@@ -52,10 +53,14 @@ def _note_herd(context: Context, lids: Sequence[int], attempt: int, called_ms: i
     )
 
 
-def start_again(context: Context, lids: Sequence[int], attempts: Sequence[int]) -> None:
-    """First attempts that begin once more, because they were never called or nobody knows: their start is now."""
+def start_again(
+    context: Context, lids: Sequence[int], attempts: Sequence[int], doubtful: Sequence[bool] | None
+) -> None:
+    """First attempts that begin once more, because they were never called: their start is now. Where nobody knows, it
+    is the former one until a call is told."""
     now_ms = context.entry.time_ms
-    firsts = [lid for lid, attempt in zip(lids, attempts, strict=True) if attempt == 1]
+    rows = zip(lids, attempts, doubtful or repeat(False), strict=False)
+    firsts = [lid for lid, attempt, is_doubtful in rows if attempt == 1 and not is_doubtful]
     if not firsts:
         return
     _recount(context, [(lid, now_ms) for lid in firsts])

@@ -28,7 +28,7 @@ _IN_THE_WAY = f"NOT (state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL)"
 def attempts_started(context: Context, change: c.AttemptsStarted) -> None:
     entry = context.entry
     minutes.count_attempts(context.db, entry.time_ms, change.lids, change.attempts)
-    calls.start_again(context, change.lids, change.attempts)
+    calls.start_again(context, change.lids, change.attempts, change.doubtful)
     doubtful = repeat(None) if change.doubtful is None else (True if it else None for it in change.doubtful)
     context.db.executemany(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = ?1, term = ?2, retry_at_ms = NULL, "

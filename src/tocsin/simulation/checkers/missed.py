@@ -106,7 +106,9 @@ def _all(version: VersionRow, absence: _Absence, rows: list[LaunchRow]) -> Itera
         text = f"{len(rows)} launches of {version.id} were made up for, {ALL_MAX} are the most"
         yield Finding(float(rows[-1].started_ms or 0), text, version.id)
     for former, later in pairwise(rows):
-        if (former.started_ms or 0) > (later.started_ms or 0) and version.schedule.overlap == "allow":
+        # What a leader that died had begun is called in its turn by the next one.
+        is_comparable = version.schedule.overlap == "allow" and former.term == later.term
+        if is_comparable and (former.started_ms or 0) > (later.started_ms or 0):
             text = f"{later.name} was made up for before {former.name}"
             yield Finding(float(later.started_ms or 0), text, later.name)
             break

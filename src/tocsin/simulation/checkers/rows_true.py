@@ -171,6 +171,8 @@ def _wrong_success(calls: list[Call]) -> str:
 
 def _wrong_failure(row: LaunchRow, calls: list[Call]) -> str:
     for call in calls:
+        if any(other.term > call.term and other.at_ms < call.at_ms for other in calls):
+            continue  # its caller was paused right before the call, and nobody was asked for it any more
         if call.attempt == row.attempt and call.had_effect and call.answer not in ("failed", "cancelled"):
             how = _HOW.get(call.answer, call.answer)
             return f"attempt {call.attempt} {how}, called by {call.replica} in term {call.term}"

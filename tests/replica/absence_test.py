@@ -12,7 +12,7 @@ from tests.replica.lone import LeapClock, launched, put, run, until
 
 from tocsin.replica import absence, presence
 from tocsin.replica.absence import ABSENCE_MS, AbsenceMeter
-from tocsin.replica.liveness import WEDGED_S, DiskProbe, Liveness
+from tocsin.replica.liveness import PULSE_S, WEDGED_S, DiskProbe, Liveness
 from tocsin.replica.replica import Replica
 
 
@@ -92,14 +92,33 @@ def what_is_wedged_is_named() -> None:
     clock = LeapClock()
     liveness = Liveness(clock)
     assert liveness.wedged == ""
-    clock.ahead_s += WEDGED_S + 1
+    _pass(clock, liveness, WEDGED_S + 1)
     liveness.wrote(clock.elapsed_s())
     assert "loop" in liveness.wedged
     liveness.iterated()
     assert liveness.wedged == ""
-    clock.ahead_s += WEDGED_S + 1
+    _pass(clock, liveness, WEDGED_S + 1)
     liveness.iterated()
     assert "disk" in liveness.wedged
+
+
+def a_process_that_was_paused_is_not_wedged() -> None:
+    """Neither its loop nor its disk had a chance."""
+    clock = LeapClock()
+    liveness = Liveness(clock)
+    _pass(clock, liveness, 1)
+    clock.ahead_s += 10 * WEDGED_S
+    assert liveness.wedged == ""
+    _pass(clock, liveness, WEDGED_S - 1)
+    assert liveness.wedged == ""
+    _pass(clock, liveness, 2)
+    assert "disk" in liveness.wedged
+
+
+def _pass(clock: LeapClock, liveness: Liveness, seconds: float) -> None:
+    for _ in range(int(seconds / PULSE_S)):
+        clock.ahead_s += PULSE_S
+        liveness.judge()
 
 
 def the_probe_tells_when_it_was_last_written(tmp_path: Path) -> None:

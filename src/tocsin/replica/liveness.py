@@ -13,6 +13,9 @@ from tocsin.clock import Clock
 
 WEDGED_S = 5.0
 """A loop that finished no iteration for so long, or a disk that took no write, is taken for dead."""
+PULSE_S = 0.5
+PAUSED_S = 2.0
+"""The thread that judges does so this often. Where it itself stood still for longer than this, everything did."""
 PROBE_S = 2.0
 """A small file is written this often."""
 
@@ -22,7 +25,7 @@ class Liveness:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.iterated_s = self.wrote_s = clock.elapsed_s()
+        self.iterated_s = self.wrote_s = self.judged_s = self._resumed_s = clock.elapsed_s()
 
     def iterated(self) -> None:
         """The leader loop finished an iteration, or has just begun to run."""
@@ -32,13 +35,21 @@ class Liveness:
         """A write that began then has reached the disk."""
         self.wrote_s = began_s
 
+    def judge(self) -> None:
+        """By the thread that renews the lease. That a process was paused says nothing of its loop or its disk: both
+        have their time from the moment at which it went on."""
+        now_s = self._clock.elapsed_s()
+        if now_s - self.judged_s > PAUSED_S:
+            self._resumed_s = now_s
+        self.judged_s = now_s
+
     @property
     def is_loop_alive(self) -> bool:
-        return self._clock.elapsed_s() - self.iterated_s <= WEDGED_S
+        return self.judged_s - max(self.iterated_s, self._resumed_s) <= WEDGED_S
 
     @property
     def is_disk_alive(self) -> bool:
-        return self._clock.elapsed_s() - self.wrote_s <= WEDGED_S
+        return self.judged_s - max(self.wrote_s, self._resumed_s) <= WEDGED_S
 
     @property
     def wedged(self) -> str:

@@ -20,7 +20,7 @@ from tocsin.clock import Clock
 from tocsin.errors import Conflict, JournalError
 from tocsin.journal.contract import PresenceStore
 from tocsin.model.presence import GROUP, Presence
-from tocsin.replica.liveness import PROBE_S, DiskProbe, Liveness
+from tocsin.replica.liveness import PROBE_S, PULSE_S, DiskProbe, Liveness
 from tocsin.replica.nagging import Nag
 from tocsin.replica.office import RENEW_S, ElectedOffice, SoleOffice
 
@@ -240,6 +240,7 @@ class PresencePart:
             running.append(asyncio.create_task(self._heartbeat.run(stop), name="heartbeat"))
         if self._observer is not None:
             running.append(asyncio.create_task(self._observer.run(stop), name="observer"))
+        running.append(asyncio.create_task(self._judge(stop), name="liveness"))
         try:
             # The heartbeat decides when it is over; an observer waits for what may never come.
             left = set(running)
@@ -260,6 +261,13 @@ class PresencePart:
         self._office.tick()
         while not await self._clock.wait(stop, TICK_S):
             self._office.tick()
+
+    async def _judge(self, stop: asyncio.Event) -> None:
+        """Goes on while a leader that is stopping resigns."""
+        while True:
+            self._liveness.judge()
+            if await self._clock.wait(stop, PULSE_S):
+                await asyncio.sleep(PULSE_S)
 
     async def _probe_disk(self, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()

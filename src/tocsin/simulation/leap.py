@@ -101,6 +101,7 @@ def _pass(machine: Machine, by_s: float) -> None:
     office.passed(local_s)
     replica.parts.liveness.iterated_s += local_s
     replica.parts.liveness.wrote_s += local_s
+    replica.parts.liveness.judged_s += local_s
     leader = replica.parts.career.any_leader
     if leader is not None:
         leader._vigil._offset_ms = leader._vigil._offset()

@@ -139,7 +139,7 @@ def _of_no_record(settled: Plan, facts: Facts, in_force: InForce) -> str:
     if instant_ms > facts.now_ms:
         return "It lies in the future and is on the schedule's timeline."
     if facts.due_instant_s is not None and facts.instant_s > facts.due_instant_s:
-        return f"It comes after {_shown(facts.due_instant_s * 1000)}, which is still being caught up with."
+        return f"It comes after {_shown(facts.due_instant_s * 1000)}, which has not been launched or given up yet."
     if instant_ms < facts.now_ms - facts.history_age_ms:
         return "That was so long ago that its record is no longer kept."
     if instant_ms <= in_force.since_ms:

@@ -165,6 +165,40 @@ def retention_deletes_no_name_of_a_future_that_may_not_happen() -> None:
     assert _instants(desk) == ahead
 
 
+def a_clock_that_was_set_forward_makes_nothing_old() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *")
+    desk.command(ConfirmClock((START + AHEAD_S) * 1000, actor="ann"))
+    desk.now_ms = (START + AHEAD_S) * 1000
+    keep = desk.retention(age_s=DAY_S, each=1_000, total=1_000)
+    records = desk.db.execute("SELECT count(*) FROM record").fetchone()
+    desk.forget_on(keep)
+    assert desk.db.execute("SELECT count(*) FROM record").fetchone() == records
+    desk.now_ms += 9 * DAY_S * 1000
+    desk.forget_on(desk.retention(age_s=DAY_S, each=1_000, total=1_000))
+    assert desk.db.execute("SELECT count(*) FROM record").fetchone() == (0,)
+
+
+def a_clock_that_is_put_back_in_two_steps_keeps_the_names_until_it_is_right() -> None:
+    desk = Desk(START)
+    desk.command(ConfirmClock((START + AHEAD_S) * 1000, actor="ann"))
+    proven_s = desk.store.meta.proven_upto_s
+    desk.now_ms = (START + AHEAD_S + 60) * 1000
+    desk.command(ConfirmClock(desk.now_ms - 3_600_000, actor="ann"))
+    assert desk.store.meta.proven_upto_s == proven_s
+    desk.now_ms -= 3_600_000
+    desk.command(ConfirmClock((START + 60) * 1000, actor="ann"))
+    assert desk.store.meta.proven_upto_s > START + 10 * AHEAD_S
+
+
+def what_is_proven_again_is_proven() -> None:
+    desk = Desk(START)
+    desk.command(ConfirmClock((START + DAY_S) * 1000, actor="ann"))
+    desk.now_ms = (START + 30 * DAY_S) * 1000
+    desk.command(ConfirmClock((START + 31 * DAY_S) * 1000, actor="ann"))
+    assert desk.store.meta.proven_upto_s == START + 30 * DAY_S
+
+
 def what_may_have_been_launched_and_was_deleted_is_not_launched_again_and_the_issue_stays() -> None:
     """The clock was wrong from the start, so that nobody kept the names."""
     desk = Desk(START)

@@ -160,6 +160,14 @@ def a_repeat_that_waits_is_in_doubt_when_it_is_cancelled(desk: Desk) -> None:
         desk.command(LaunchNow("s"))
 
 
+def a_repeat_that_is_cancelled_keeps_its_place_for_its_timeout(desk: Desk) -> None:
+    put(desk, cron=ONCE, on_doubt="relaunch", timeout="5s")
+    at(desk, 60)
+    desk.end(only_flight(desk), UNKNOWN)
+    desk.command(CancelLaunch(f"s-{START + 60}"))
+    assert queries.held(desk.db, desk.now_ms) == [(1, desk.now_ms + 5_000)]
+
+
 def _relaunch_that_waits(desk: Desk) -> int:
     """Behind another launch of its schedule."""
     put(desk, overlap="allow")

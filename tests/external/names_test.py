@@ -60,7 +60,7 @@ def a_copy_of_a_disk_does_not_run_beside_its_original(place: Place) -> None:
     first = place.start("one")
     shutil.copytree(first.data, place.data("two"))
     second = place.begin("two")
-    assert eventually(second.process.poll) == 1
+    assert eventually(second.process.poll, within_s=40) == 1
     assert "on a copy of this data directory" in second.log.read_text()
     first.create("still/led")
     assert first.process.poll() is None

@@ -75,7 +75,10 @@ class Forgetting:
         """On the state's thread."""
         if self._clock.elapsed_s() - self._began_s >= FROM_THE_BEGINNING_EVERY_S:
             self._begin()
-        db, meta, before_ms = self._store.db, self._store.meta, now_ms - self._keep.age_ms
+        db, meta = self._store.db, self._store.meta
+        # A clock that was set forward makes nothing old until somebody would have noticed that it is wrong.
+        is_proven = now_ms >= meta.proven_again_ms
+        before_ms = (now_ms if is_proven else min(now_ms, meta.proven_upto_s * 1000)) - self._keep.age_ms
         new = retention.uncounted(
             db, meta.counted_lid, self._keep.each, now_ms, COUNTED_AT_ONCE, DELETED_AT_ONCE - OLD_AT_ONCE
         )

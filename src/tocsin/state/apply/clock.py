@@ -24,11 +24,13 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     meta.time_ms = change.now_ms
     context.record("clock confirmed", "the clock", change.actor, note=change.note)
     if change.now_ms > before_ms + FORWARD_MS and before_ms:
-        meta.proven_upto_s = min(meta.proven_upto_s, before_ms // 1000)
+        is_over = meta.proven_again_ms <= before_ms
+        meta.proven_upto_s = before_ms // 1000 if is_over else min(meta.proven_upto_s, before_ms // 1000)
         meta.proven_again_ms = change.now_ms + PROVEN_AFTER_MS
     if change.now_ms >= before_ms - BACK_MS:
         return
-    meta.proven_upto_s = NEVER_S
+    if change.now_ms <= meta.proven_upto_s * 1000 + PROVEN_AFTER_MS:  # else it is still far ahead of what is proven
+        meta.proven_upto_s = NEVER_S
     _bring_back(db, before_ms, change.now_ms)
     meta.ahead_until_ms = max(meta.ahead_until_ms, before_ms)
     meta.is_due_ahead = 1

@@ -10,6 +10,9 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any
 
+import msgspec
+
+from tocsin.cron import parse_duration
 from tocsin.errors import AlreadyExists, NotFound, Refused
 from tocsin.model import change as c
 from tocsin.model.ids import launch_name
@@ -23,6 +26,13 @@ _OPEN = f"state < {CLOSED_FROM}"
 _WAITS = "waits for the launch before it"
 _IN_THE_WAY = f"NOT (state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL)"
 """What was asked for after the fact waits for everything, and nothing waits for it."""
+
+
+class _Timed(msgspec.Struct, frozen=True):
+    timeout: str | None = None
+
+
+_decode = msgspec.msgpack.Decoder(_Timed).decode
 
 
 def attempts_started(context: Context, change: c.AttemptsStarted) -> None:
@@ -129,21 +139,32 @@ def end_waiting(
     """Open launches that nobody calls any more end in this state; those of which a former call may have gone out are in
     doubt. No reason: the one for which they are cancelled."""
     db, _, entry = context
-    known = {**values, "now": entry.time_ms, "held": entry.time_ms + HELD_MS, "why": reason}
-    why = "coalesce(:why, cancel)"
+    known = {**values, "now": entry.time_ms, "why": reason}
     doubtful = db.execute(
-        f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = :now, retry_at_ms = NULL, held_ms = :held, "
-        f"reason = {why} || '; attempt ' || doubt || ' may have been made before' "
-        f"WHERE doubt IS NOT NULL AND {_OPEN} AND {which}",
-        known,
-    ).rowcount
+        "SELECT l.lid, coalesce(s.spec, r.spec) FROM launch l "
+        "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
+        "LEFT JOIN revision r ON r.sid = l.sid AND r.version = l.version WHERE l.lid IN "
+        f"(SELECT lid FROM launch WHERE doubt IS NOT NULL AND {_OPEN} AND {which})",
+        values,
+    ).fetchall()
+    db.executemany(
+        f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = ?, retry_at_ms = NULL, held_ms = ?, "
+        "reason = coalesce(?, cancel) || '; attempt ' || doubt || ' may have been made before' WHERE lid = ?",
+        [(entry.time_ms, entry.time_ms + _held_for_ms(spec), reason, lid) for lid, spec in doubtful],
+    )
     certain = db.execute(
-        f"UPDATE launch SET state = {state:d}, ended_ms = :now, retry_at_ms = NULL, reason = {why} "
+        f"UPDATE launch SET state = {state:d}, ended_ms = :now, retry_at_ms = NULL, reason = coalesce(:why, cancel) "
         f"WHERE doubt IS NULL AND {_OPEN} AND {which}",
         known,
     ).rowcount
-    minutes.count_ends(db, entry.time_ms, LaunchState.IN_DOUBT, doubtful)
+    minutes.count_ends(db, entry.time_ms, LaunchState.IN_DOUBT, len(doubtful))
     minutes.count_ends(db, entry.time_ms, state, certain)
+
+
+def _held_for_ms(spec: bytes) -> int:
+    """For so long it may still run."""
+    timeout = _decode(spec).timeout
+    return HELD_MS if timeout is None else parse_duration(timeout, field="timeout") * 1000
 
 
 def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:

@@ -49,6 +49,10 @@ _DAYS = AHEAD_S * 1000
         ("stepped", [(0, "stepped"), (0, "fresh")], 3, Verdict.OPEN),
         ("fresh", [(0, "stepped"), (0, "stepped")], 3, Verdict.OPEN),
         ("stepped", [(-_DAYS, "fresh")], 2, Verdict.WRONG),
+        ("steady", [(_DAYS, "fresh"), (_DAYS, "fresh")], 3, Verdict.RIGHT),
+        ("fresh", [(-_DAYS, "steady"), (0, "fresh")], 3, Verdict.WRONG),
+        ("fresh", [(-_DAYS, "fresh"), (0, "fresh")], 3, Verdict.RIGHT),
+        ("fresh", [(-_DAYS, "fresh")], 3, Verdict.OPEN),
     ],
 )
 def who_did_not_step_decides(

@@ -202,5 +202,5 @@ def what_a_person_has_looked_at_is_called_again_at_any_age() -> None:
     assert desk.states_of("s") == {START + 40: "in_doubt"}
     lid = desk.command(ResolveLaunch(f"s-{START + 40}", "relaunch", "", "ann"))
     desk.hand_over([lid])
-    assert not _only(desk).doubted
+    assert _only(desk).is_relaunch
     desk.close()

@@ -6,6 +6,7 @@ memory of an idle replica, and a service needs none of it.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -48,14 +49,14 @@ def become(start: Start) -> NoReturn:
 
     Settings(**start.given)  # what is wrong with them is told here
     sys.stdout.flush()
-    environment = {**os.environ, _START: msgspec.json.encode(start, enc_hook=str).decode()}
+    environment = {**os.environ, _START: json.dumps(msgspec.to_builtins(start, enc_hook=str))}
     os.execve(sys.executable, [sys.executable, *_FLAGS, "-m", __name__, *sys.argv[1:]], environment)
 
 
 def main() -> int:
     for package in _UNUSED:
         sys.modules.setdefault(package, None)  # type: ignore[arg-type]  # why: None makes their import fail
-    start = msgspec.json.decode(os.environ.pop(_START), type=Start)
+    start = msgspec.convert(json.loads(os.environ.pop(_START)), Start)
     try:
         return _run(start)
     except TocsinError as error:

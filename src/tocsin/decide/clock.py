@@ -3,10 +3,10 @@
 Each replica knows by itself whether its wall clock stepped against the clock that counts since boot. Where it did, or
 where nothing is known (a cold start long after the last entry), the other replicas are asked:
 
-1. A majority of all replicas whose clocks did not step, and which agree with each other, is right.
-2. Otherwise those whose clocks are known to be steady are right, if they agree with each other. With two replicas this
-   is the one that did not step. Where none is steady, the same holds for those that were started and whose clocks are
-   plausible.
+1. Those whose clocks are known to be steady are right, if they agree with each other. With two replicas this is the one
+   that did not step.
+2. Otherwise a majority of all replicas is right whose clocks did not step and agree with each other; clocks that were
+   just started and are plausible count for it. Where none is steady, all of these are right if they agree.
 3. Otherwise nobody can tell, and a person has to.
 
 A clock that stepped never counts as a witness: when one bad time server moves all of them, they agree and are wrong.
@@ -46,18 +46,21 @@ class Verdict(enum.Enum):
 def judge(own: ClockState, others: Sequence[Opinion], known: int) -> Verdict:
     """``known``: how many replicas there are in all, also those that do not answer."""
     everybody = [Opinion(0, own), *others]
-    everybody = [opinion for opinion in everybody if _is_witness(opinion, everybody)]
-    unstepped = [opinion.ahead_ms for opinion in everybody]
+    witnesses = [opinion for opinion in everybody if _is_witness(opinion, everybody)]
+    steady = [opinion.ahead_ms for opinion in witnesses if opinion.state == "steady"]
+    if steady and _agree(steady):
+        return _of(steady)
     enough = max(2, known // 2 + 1)
-    for witness_ms in unstepped:
-        agreeing = [ahead_ms for ahead_ms in unstepped if abs(ahead_ms - witness_ms) <= AGREE_MS]
+    all_ms = [opinion.ahead_ms for opinion in witnesses]
+    for witness_ms in all_ms:
+        agreeing = [ahead_ms for ahead_ms in all_ms if abs(ahead_ms - witness_ms) <= AGREE_MS]
         if len(agreeing) >= enough:
             return _of(agreeing)
-    for state in ("steady", "fresh"):
-        witnesses = [opinion.ahead_ms for opinion in everybody if opinion.state == state]
-        if witnesses:
-            return _of(witnesses) if max(witnesses) - min(witnesses) <= AGREE_MS else Verdict.OPEN
-    return Verdict.OPEN
+    return _of(all_ms) if all_ms and not steady and _agree(all_ms) else Verdict.OPEN
+
+
+def _agree(clocks_ms: Sequence[int]) -> bool:
+    return max(clocks_ms) - min(clocks_ms) <= AGREE_MS
 
 
 def is_vouched_for(own: ClockState, others: Sequence[Opinion]) -> bool:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tocsin.clock import Clock, SystemClock
+from tocsin.decide.clock import AGREE_MS
 from tocsin.errors import Deposed, OfficeTaken
 from tocsin.journal.contract import Election, SeenPresence
 from tocsin.model.presence import GROUP
@@ -206,9 +207,11 @@ class ElectedOffice:
                 term = presence.terms.get(GROUP, 0)
                 if (term, presence.counter) <= self._heard or term < self._known_term + self._is_vacant:
                     continue  # it arrived late, or the group has no leader there
-                # One that follows another, with no gap between, was written just now. Any other may be old, so its own
-                # time counts; but a clock that is ahead of ours must not hide that nobody was there.
+                # One that follows another, with no gap between, was written just now, by a clock that agrees with ours.
+                # Of any other its own time counts: it may be old, or its writer may have decided by another time. But a
+                # clock that is ahead of ours must not hide that nobody was there.
                 is_fresh = self._heard[0] == term and at_s - self._observed_s <= FRESH_S
+                is_fresh &= abs(at_ms - presence.sent_ms) <= AGREE_MS
                 self._heard = (term, presence.counter)
                 self._opens_s = max(self._opens_s, at_s + FOLLOWER_S)
                 self._heard_ms = at_ms if is_fresh else min(presence.sent_ms, at_ms)

@@ -139,7 +139,7 @@ class Rounds:
         self._doubt_like_others(list(told.values()), now_ms)
         verdict = judge(self._clock.state, opinions, len(statuses) + 1)
         if verdict is Verdict.OPEN and self._clock.state == "fresh":
-            verdict = self._yield_to_earlier(opinions, len(statuses) + 1)
+            verdict = _yielded_to_earlier(opinions)
         if (
             verdict is Verdict.RIGHT
             and self._clock.state != "steady"
@@ -158,14 +158,6 @@ class Rounds:
             agrees = abs(status.wall_ms - now_ms) <= AGREE_MS
             if self._clock.state == "fresh" and status.clock == "stepped" and agrees:
                 self._clock.doubt(status.wall_ms - status.clock_step_ms - now_ms)
-
-    def _yield_to_earlier(self, opinions: Sequence[Opinion], known: int) -> Verdict:
-        """After a cold start two clocks are plausible and differ, and nobody can tell which is right. By the earlier
-        one nothing is launched too early, so the later one is not believed."""
-        earliest_ms = min((opinion.ahead_ms for opinion in opinions if opinion.state == "fresh"), default=0)
-        if earliest_ms < -AGREE_MS:
-            self._clock.doubt(earliest_ms)
-        return judge(self._clock.state, opinions, known)
 
     @property
     def lost(self) -> list[str]:
@@ -233,6 +225,13 @@ class Rounds:
         if self._held_back_since_s is None:
             self._held_back_since_s = now_s
         return free if now_s - self._held_back_since_s > HELD_BACK_S else upto
+
+
+def _yielded_to_earlier(opinions: Sequence[Opinion]) -> Verdict:
+    """After a cold start two clocks are plausible and differ, and nobody can tell which is right. By the earlier one
+    nothing is launched too early, so the later one does not lead, until a third one tells."""
+    earliest_ms = min((opinion.ahead_ms for opinion in opinions if opinion.state == "fresh"), default=0)
+    return Verdict.WRONG if earliest_ms < -AGREE_MS else Verdict.OPEN
 
 
 def measure(metrics: Metrics, own: PeerStatus, seen: Seen) -> None:

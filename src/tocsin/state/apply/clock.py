@@ -29,7 +29,9 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
         meta.proven_again_ms = change.now_ms + PROVEN_AFTER_MS
     if change.now_ms >= before_ms - BACK_MS:
         return
-    if change.now_ms <= meta.proven_upto_s * 1000 + PROVEN_AFTER_MS:  # else it is still far ahead of what is proven
+    if (
+        change.now_ms <= meta.proven_upto_s * 1000 + PROVEN_AFTER_MS
+    ):  # else it is still far ahead of what is proven
         meta.proven_upto_s = NEVER_S
     _bring_back(db, before_ms, change.now_ms)
     meta.ahead_until_ms = max(meta.ahead_until_ms, before_ms)

@@ -169,6 +169,31 @@ def retention_deletes_no_name_of_a_future_that_may_not_happen() -> None:
     assert _instants(desk) == ahead
 
 
+def launches_of_a_future_that_did_not_happen_leave_room_for_real_ones() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="skip")
+    desk.command(ConfirmClock((START + AHEAD_S) * 1000, actor="ann"))
+    desk.now_ms = (START + AHEAD_S) * 1000
+    desk.returned(START * 1000)
+    for minute in range(8):
+        _launch_all(desk, AHEAD_S + minute * 60)
+    desk.now_ms = (START + 60) * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+    desk.command(RepairDue(["s"], is_last=True))
+    for minute in range(2, 12):
+        _launch_all(desk, minute * 60)
+        desk.forget_on(desk.retention(age_s=AHEAD_S, each=5, total=1_000))
+    real = [instant_s for instant_s in _instants(desk) if instant_s <= START + 720]
+    assert len(real) == 5
+    assert max(real) > START + 600
+
+
+def _launch_all(desk: Desk, second: int) -> None:
+    at(desk, second)
+    for lid in list(desk.flights):
+        desk.end(lid, SUCCEEDED)
+
+
 def a_clock_that_was_set_forward_makes_nothing_old() -> None:
     desk = Desk(START)
     put(desk, id="s", cron="* * * * *")

@@ -26,6 +26,15 @@ _UNUSED = ("rich", "pydantic", "greenlet")
 """structlog and Litestar load these wherever they are installed, and use them for what is not done here."""
 _FLAGS = ("-P", "-X", "no_debug_ranges")
 """Nothing is imported from the working directory. Positions of columns, which only stack traces show, take memory."""
+_PROGRAM = """
+import sys
+home = sys.argv.pop(1)
+if home not in sys.path:
+    sys.path.insert(0, home)
+from tocsin.cli.service import main
+sys.exit(main())
+"""
+"""The same Tocsin, wherever it was found."""
 _START = "TOCSIN_START"
 """The variable that carries the options into the new program. Not an argument: others can read those."""
 _EXAMPLES = Path(__file__).parent / "examples" / "first.yaml"
@@ -50,7 +59,8 @@ def become(start: Start) -> NoReturn:
     Settings(**start.given)  # what is wrong with them is told here
     sys.stdout.flush()
     environment = {**os.environ, _START: json.dumps(msgspec.to_builtins(start, enc_hook=str))}
-    os.execve(sys.executable, [sys.executable, *_FLAGS, "-m", __name__, *sys.argv[1:]], environment)
+    home = str(Path(__file__).parents[2])
+    os.execve(sys.executable, [sys.executable, *_FLAGS, "-c", _PROGRAM, home, *sys.argv[1:]], environment)
 
 
 def main() -> int:
@@ -184,7 +194,3 @@ def _program(called_as: str) -> str:
     if shutil.which("tocsin") or called.name != "tocsin":
         return "tocsin"
     return os.path.relpath(called)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -78,7 +78,13 @@ class Forgetting:
         is_proven = now_ms >= meta.proven_again_ms
         before_ms = (now_ms if is_proven else min(now_ms, meta.proven_upto_s * 1000)) - self._keep.age_ms
         new = retention.uncounted(
-            db, meta.counted_lid, self._keep.each, now_ms, COUNTED_AT_ONCE, DELETED_AT_ONCE - OLD_AT_ONCE
+            db,
+            meta.counted_lid,
+            self._keep.each,
+            now_ms,
+            COUNTED_AT_ONCE,
+            DELETED_AT_ONCE - OLD_AT_ONCE,
+            self._ahead_of_s(now_ms),
         )
         too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
         old = retention.old(db, self._after_lid, before_ms, now_ms, too_many, OLD_AT_ONCE)
@@ -100,6 +106,13 @@ class Forgetting:
         is_over = new.is_last and versions.is_last and self._is_through and not has_records
         return _Portion(change if is_needed else None, has_more=not is_over)
 
+    def _ahead_of_s(self, now_ms: int) -> int | None:
+        """Launches behind this second cannot be deleted yet, because a clock is or was ahead. None: it was not."""
+        meta = self._store.meta
+        if now_ms < meta.proven_again_ms and meta.proven_upto_s * 1000 < now_ms:
+            return meta.proven_upto_s
+        return now_ms // 1000 if now_ms < meta.ahead_until_ms else None
+
     def _old_versions(self, before_ms: int) -> retention.OldRevisions:
         counted_lid = self._store.meta.counted_lid
         found = retention.old_revisions(
@@ -118,7 +131,13 @@ class Forgetting:
         if meta.kept_each and keep > meta.kept_each:
             return [], keep
         found = retention.surplus(
-            self._store.db, self._after_sid, keep, now_ms, SCHEDULES_AT_ONCE, DELETED_AT_ONCE - OLD_AT_ONCE
+            self._store.db,
+            self._after_sid,
+            keep,
+            now_ms,
+            SCHEDULES_AT_ONCE,
+            DELETED_AT_ONCE - OLD_AT_ONCE,
+            self._ahead_of_s(now_ms),
         )
         self._after_sid, self._is_through = found.stays_upto_sid, found.is_last
         return found.lids, keep if found.is_last else 0

@@ -79,24 +79,33 @@ class OldRevisions(NamedTuple):
 
 
 def uncounted(
-    db: sqlite3.Connection, counted_lid: int, keep_each: int, now_ms: int, look_at: int, limit: int
+    db: sqlite3.Connection,
+    counted_lid: int,
+    keep_each: int,
+    now_ms: int,
+    look_at: int,
+    limit: int,
+    ahead_of_s: int | None = None,
 ) -> Uncounted:
-    """The next launches behind the counted ones: so many that about ``limit`` become too much."""
+    """The next launches behind the counted ones: so many that about ``limit`` become too much. Launches ahead of that
+    second, which a wrong clock has made and which cannot be deleted yet, are none of the kept ones."""
     rows = db.execute(
-        "SELECT lid, sid FROM launch WHERE lid > ? ORDER BY lid LIMIT ?", (counted_lid, look_at)
+        "SELECT lid, sid, instant_s FROM launch WHERE lid > ? ORDER BY lid LIMIT ?", (counted_lid, look_at)
     ).fetchall()
     kept = dict(
         db.execute(
             "SELECT k.sid, sum(k.launches) FROM (SELECT DISTINCT value FROM json_each(?)) j "
             "CROSS JOIN kept k ON k.sid = j.value GROUP BY k.sid",
-            (json.dumps([sid for _, sid in rows]),),
+            (json.dumps([sid for _, sid, _ in rows]),),
         ).fetchall()
     )
+    if ahead_of_s is not None:
+        kept = {sid: count - _ahead(db, sid, ahead_of_s, counted_lid) for sid, count in kept.items()}
     upto_lid, count, is_last = counted_lid, 0, len(rows) < look_at
     over, expected = dict[int, int](), 0
-    for lid, sid in rows:
+    for lid, sid, instant_s in rows:
         upto_lid, count = lid, count + 1
-        kept[sid] = kept.get(sid, 0) + 1
+        kept[sid] = kept.get(sid, 0) + (ahead_of_s is None or instant_s <= ahead_of_s)
         too_many = min(kept[sid] - keep_each, OLDEST_LOOKED_AT)
         if too_many > 0:
             expected += too_many - over.get(sid, 0)
@@ -109,7 +118,13 @@ def uncounted(
 
 
 def surplus(
-    db: sqlite3.Connection, after_sid: int, keep_each: int, now_ms: int, look_at: int, limit: int
+    db: sqlite3.Connection,
+    after_sid: int,
+    keep_each: int,
+    now_ms: int,
+    look_at: int,
+    limit: int,
+    ahead_of_s: int | None = None,
 ) -> Surplus:
     """Of all schedules behind this one, among the next so many: for a limit that is lower than it was."""
     rows = db.execute(
@@ -118,6 +133,8 @@ def surplus(
     found: list[int] = []
     stays_upto_sid = after_sid
     for sid, launches in rows:
+        if ahead_of_s is not None:
+            launches -= _ahead(db, sid, ahead_of_s)
         if launches > keep_each:
             found += _oldest(db, sid, min(launches - keep_each, OLDEST_LOOKED_AT), now_ms)
         if not found:
@@ -125,6 +142,15 @@ def surplus(
         elif len(found) >= limit:
             break
     return Surplus(found, stays_upto_sid, is_last=not found and len(rows) < look_at)
+
+
+def _ahead(db: sqlite3.Connection, sid: int, of_s: int, upto_lid: int = 1 << 62) -> int:
+    """How many launches of a schedule have an instant behind that second."""
+    (found,) = db.execute(
+        "SELECT count(*) FROM launch INDEXED BY launch_by_name WHERE sid = ? AND instant_s > ? AND lid <= ?",
+        (sid, of_s, upto_lid),
+    ).fetchone()
+    return int(found)
 
 
 def _oldest(db: sqlite3.Connection, sid: int, count: int, now_ms: int) -> Iterator[int]:

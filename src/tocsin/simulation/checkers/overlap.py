@@ -95,7 +95,11 @@ class _Judged:
         if row.cancel is not None and other.receiver != "workshop":
             return True
         begun = self.rows[call.name]
-        if self.overlap(begun) == "allow" and (row.started_ms or 0) >= (begun.started_ms or 0):
+        is_allowed = "allow" in (
+            self.overlap(begun),
+            self.overlap(row),
+        )  # the later version of the two is in force
+        if is_allowed and (row.started_ms or 0) >= (begun.started_ms or 0):
             return True  # a backfill that began in the same breath: what falls due does not wait for it
         return loss_between(self._history, other.sent_ms, call.at_ms) is not None
 

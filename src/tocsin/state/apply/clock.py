@@ -39,7 +39,6 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     meta.present_since_ms = min(meta.present_since_ms, change.now_ms)
     meta.absent_since_ms = min(meta.absent_since_ms, change.now_ms)
     meta.doubtful_until_ms = min(meta.doubtful_until_ms, change.now_ms)
-    meta.unrecorded_upto_s = min(meta.unrecorded_upto_s, change.now_ms // 1000)
     (since_ms,) = db.execute(
         "SELECT min(since_ms) FROM absence WHERE until_ms > ?", (change.now_ms,)
     ).fetchone()
@@ -69,7 +68,10 @@ def due_repaired(context: Context, change: c.DueRepaired) -> int:
 
 
 def _is_any_bound(context: Context) -> bool:
-    """Is there a schedule of which launches ahead of now were deleted? It waits until none of them can be meant."""
+    """Were launches ahead of now deleted, of a schedule or of an id that is gone? Then it, or every ``@at``, waits
+    until none of them can be meant."""
+    if context.meta.unrecorded_upto_s > context.entry.time_ms // 1000:
+        return True
     found = context.db.execute(
         "SELECT 1 FROM forgotten f JOIN schedule s ON s.sid = f.sid WHERE s.enabled AND f.upto_s > ?",
         (context.entry.time_ms // 1000,),

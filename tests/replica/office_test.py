@@ -138,6 +138,23 @@ def presence_puts_off_an_election_and_is_what_it_compares() -> None:
     assert office.heard_ms("a") == 7000
 
 
+@pytest.mark.parametrize(
+    ("at_ms", "gap_s", "heard_ms"),
+    [(8_000 + 8_000, 0.5, 16_000), (8_000 + 60_000, 0.5, 8_000), (8_000 + 8_000, 60.0, 8_000)],
+    ids=["clocks that agree", "a clock that is behind", "presence that may be old"],
+)
+def a_leader_was_there_when_its_presence_came_if_clocks_agree(
+    at_ms: int, gap_s: float, heard_ms: int
+) -> None:
+    """By a clock that is far behind, it decided nothing of the time between the two."""
+    clock = _Clock()
+    office = _following(clock)
+    office.observed_presence(_seen(7), clock.elapsed_s(), 7_000)
+    clock.true_s += gap_s
+    office.observed_presence(_seen(8), clock.elapsed_s(), at_ms)
+    assert office.heard_ms("a") == heard_ms
+
+
 def presence_without_the_group_puts_off_nothing_and_is_compared_all_the_same() -> None:
     clock = _Clock()
     office = _following(clock)

@@ -10,9 +10,10 @@ from tocsin.api.door import access, addresses, guard
 from tocsin.api.door.access import Doorkeeper
 from tocsin.api.door.pace import GUESSES_PER_S, PAGES_PER_S, Pace
 from tocsin.clock import Clock
-from tocsin.errors import TocsinError, Unauthenticated
+from tocsin.errors import InvalidInput, TocsinError, Unauthenticated
 from tocsin.model.token import EVERYBODY, Caller
 
+_VERSIONS = ("1.0", "1.1")
 _PROBES = ("/healthz", "/readyz")
 """Whoever watches over the service is never held back."""
 
@@ -38,6 +39,13 @@ class Gate:
         await self._app(scope, receive, send)
 
     async def _check(self, scope: HTTPScope) -> None:
+        if scope["http_version"] not in _VERSIONS:
+            raise InvalidInput(
+                "this version of HTTP is not spoken here",
+                field="HTTP",
+                value=scope["http_version"],
+                allowed=", ".join(_VERSIONS),
+            )
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         path = scope["path"]
         guard.check(

@@ -129,3 +129,33 @@ def the_probe_tells_when_it_was_last_written(tmp_path: Path) -> None:
         assert probe.read() == wall_ms
     (tmp_path / "alive").write_text("damaged")
     assert probe.read() == 0
+
+
+def a_leader_decides_by_the_time_that_it_believes_after_the_others_were_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may say that it is five days later: what passed in between was missed, and is not only late."""
+    seen: list[tuple[int, int]] = []
+
+    async def work(replica: Replica, clock: LeapClock) -> None:
+        leader = replica.parts.career.any_leader
+        assert leader is not None
+        decided = asyncio.Event()
+
+        async def asked() -> bool:
+            if not seen:
+                clock.ahead_s += 5 * 86_400
+            return False
+
+        async def again(now_ms: int) -> bool:
+            seen.append((now_ms, clock.wall_ms()))
+            decided.set()
+            return False
+
+        monkeypatch.setattr(leader, "_noticed_wrong_clock", asked)
+        monkeypatch.setattr(leader, "_noticed_clock_again", again)
+        await decided.wait()
+
+    run(tmp_path, work)
+    taken_ms, shown_ms = seen[0]
+    assert shown_ms - taken_ms < 60_000

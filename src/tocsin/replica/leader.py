@@ -191,9 +191,8 @@ class Leader:
         self._launcher.in_office(self.term)
         if await self._noticed_wrong_clock():
             return Tick()
-        now_ms = (
-            self._clock.wall_ms()
-        )  # only now: the others may have been asked, and have said that it is another time
+        # Only now: the others may have been asked, and have said that it is another time.
+        now_ms = self._clock.wall_ms()
         may_decide = self._clock_watch.may_decide()
         if may_decide and (await self._noticed_clock_again(now_ms) or await self._noticed_absence(now_ms)):
             return Tick(more=True)

@@ -150,6 +150,20 @@ def a_copy_of_the_disk_ends_and_the_original_goes_on(tmp_path: Path) -> None:
     _in_scene(tmp_path, work)
 
 
+def a_copy_that_starts_a_moment_after_the_original_ends_too(tmp_path: Path) -> None:
+    async def work(scene: _Scene) -> None:
+        original = await scene.guard("disk")
+        await original.take()
+        scene.clock.now_s += BEAT_S
+        copy = await scene.guard("disk")
+        await copy.take()
+        await original._beat()
+        assert isinstance(await copy.lost(), NameTaken)
+        await original._beat()
+
+    _in_scene(tmp_path, work)
+
+
 def an_answer_that_was_lost_costs_nobody_its_name(tmp_path: Path) -> None:
     async def work(scene: _Scene) -> None:
         guard = await scene.guard("disk")

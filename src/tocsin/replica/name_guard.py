@@ -6,7 +6,7 @@ The name's record says which process holds it, and changes with every beat of th
   record changes, this process does not start.
 - A process that finds the record of its own disk takes it at once, because the lock of the data directory proves that
   the former process is dead. Only a copy of the disk can prove otherwise: then the holder takes its name back, and the
-  newcomer, which is on probation for as long, ends.
+  newcomer, which is on probation for as long, ends. A process that found no record, or a dead one, is not on probation.
 - A holder that was silent for so long (paused, suspended) and then finds its name taken ends.
 
 Nothing is launched twice where this guard is blind for a moment (``terms``). It prevents that two replicas disturb each
@@ -45,7 +45,7 @@ class NameGuard:
         self._clock = clock
         self._held: NameHolder | None = None
         """The record as this process wrote it last."""
-        self._since_s = self._heard_s = 0.0
+        self._probation_until_s = self._heard_s = 0.0
 
     async def start(self) -> None:
         self._disk = await asyncio.to_thread(disk_id, self._disk_path)
@@ -59,14 +59,16 @@ class NameGuard:
     async def take(self) -> None:
         """Raises NameTaken if another living process holds it, JournalUnavailable if nobody can tell."""
         found = await self._store.holder(self._name)
-        if found is not None and found.process != self._process and found.disk != self._disk:
+        is_own_disk = found is not None and found.disk == self._disk
+        if found is not None and not is_own_disk:
             log.info("the name was held with another disk: is that replica alive?", name=self._name)
             found = await self._dead(found)
         now_s = self._clock.elapsed_s()
         record = NameHolder(self._disk, self._process, 0 if found is None else found.beat + 1)
         if not await self._store.put(self._name, record, found):
             raise self._taken(await self._store.holder(self._name))
-        self._held, self._since_s, self._heard_s = record, now_s, now_s
+        self._held, self._heard_s = record, now_s
+        self._probation_until_s = now_s + SILENCE_S if is_own_disk else now_s
 
     async def _dead(self, found: NameHolder) -> NameHolder | None:
         """Returns the record of a holder that is dead, or None if it has left."""
@@ -106,7 +108,7 @@ class NameGuard:
 
     def _check_mine(self, found: NameHolder, now_s: float) -> None:
         """Raises NameTaken unless this process is the one that held the name all the time."""
-        if now_s - self._since_s < SILENCE_S or now_s - self._heard_s >= SILENCE_S:
+        if now_s < self._probation_until_s or now_s - self._heard_s >= SILENCE_S:
             raise self._taken(found)
         log.error(
             "another process was started under the name of this replica, and is to end",

@@ -12,6 +12,7 @@ from tocsin.errors import Refused
 from tocsin.model import change as c
 from tocsin.model.command import Backfill, CancelLaunch, DeleteSchedule, LaunchNow, ResolveLaunch
 from tocsin.model.launch import HELD_MS, LaunchState
+from tocsin.replica import outcomes
 from tocsin.replica.launcher import _order_of
 from tocsin.state import counts, queries
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
@@ -66,6 +67,29 @@ def a_repeat_that_did_not_go_out_does_not_end_the_doubt_about_the_first_call(des
     at(desk, 70)
     desk.end(only_flight(desk), REFUSED)
     assert desk.states_of("s") == {START + 60: "in_doubt"}
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.CANCELLED])
+def a_repeat_that_failed_or_was_stopped_does_not_end_the_doubt_about_the_first_call(
+    desk: Desk, verdict: Verdict
+) -> None:
+    _doubt(desk, cron=ONCE)
+    lid = _resolve(desk)
+    desk.end(lid, Outcome(verdict, "over"))
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+    _resolve(desk, "succeeded")
+
+
+def a_repeat_that_failed_ends_the_doubt_where_the_receiver_knows_repeats(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes, "recognises", lambda *_: True)
+    put(desk, cron=ONCE, retry={"limit": 1, "backoff": "1s", "jitter": 0})
+    at(desk, 60)
+    desk.end(only_flight(desk), UNKNOWN)
+    at(desk, 70)
+    desk.end(only_flight(desk), Outcome(Verdict.FAILED, "over"))
+    assert desk.states_of("s") == {START + 60: "failed"}
 
 
 def a_doubtful_repeat_that_is_withdrawn_is_still_doubtful(desk: Desk) -> None:

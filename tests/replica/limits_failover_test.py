@@ -13,9 +13,11 @@ from tocsin.api.resources import health
 from tocsin.api.resources.limits import waits_for
 from tocsin.api.service import Service
 from tocsin.config import Settings
+from tocsin.model.command import CancelLaunch
 from tocsin.model.limit import Limit
 from tocsin.replica import silence
 from tocsin.replica.replica import Replica
+from tocsin.targets.contract import Outcome, Verdict
 
 LIMITS = (Limit(target="exec", concurrency=2), Limit(target="http", rate="1/d", burst=1))
 
@@ -78,6 +80,26 @@ async def _a_crash_does_not_exceed_concurrency(town: Town) -> None:
 
 def a_leader_that_is_cut_off_does_not_exceed_concurrency(tmp_path: Path) -> None:
     in_town(tmp_path, _a_crash_does_not_exceed_concurrency)
+
+
+async def _a_repeat_is_cancelled(town: Town) -> None:
+    town.world.is_held = True
+    leader, _ = await _start(town)
+    retry = {"limit": 3, "backoff": "5m"}
+    at_s = int(time.time()) + 1
+    await leader.propose(put("s", f"@at {at_s}", target=EXEC, on_doubt="relaunch", retry=retry))
+    await town.until(lambda: len(town.world.calls) == 1)
+    town.world.calls[0].ends(Outcome(Verdict.UNKNOWN, "no answer"))
+    await town.until(lambda: leader.parts.limits.views()[0].under_way == 0)
+    await leader.propose(CancelLaunch(f"s-{at_s}", "by hand", "ann"))
+    assert leader.parts.limits.views()[0].under_way == 1, "attempt 1 may still run"
+    await leader.step_down()
+    successor = await town.leader(but=leader.name)
+    await town.until(lambda: successor.parts.limits.views()[0].under_way == 1)
+
+
+def a_doubtful_launch_whose_repeat_is_cancelled_holds_its_place_with_each_leader(tmp_path: Path) -> None:
+    in_town(tmp_path, _a_repeat_is_cancelled)
 
 
 async def _followers_tell(town: Town) -> None:

@@ -62,6 +62,17 @@ HEARD_ROUNDS = 4
 """So often the event loop goes round after callers were answered: to write the answers, and to read what they ask for
 next. Otherwise it would do so between a decision and its launch."""
 GRACE_S = 10.0
+_END_WAITING = (
+    c.CancelsOrdered
+    | c.CancelRequested
+    | c.LaunchRequested
+    | c.LaunchResolved
+    | c.LaunchesEnded
+    | c.AttemptsFailed
+    | c.SchedulePut
+)
+"""Changes that may end launches which wait to be called again. Where a former call of one may have gone out, it is put
+in doubt when the change is applied."""
 DOUBTED_FOR_MS = 3_600_000
 """So long a new leader still asks what became of a launch that was put in doubt."""
 
@@ -336,11 +347,12 @@ class Leader:
                 for row in rows:
                     self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
 
-    async def _hold_places(self) -> None:
-        """What a former leader put in doubt keeps its places in limits."""
+    async def _hold_places(self, ended_from_ms: int = 0) -> None:
+        """What was put in doubt, by a former leader or where an entry was applied, keeps its places in limits."""
         if not self._limits:
             return
-        held = dict(await self._on_state(queries.held, self._store.db, self._clock.wall_ms()))
+        now_ms = self._clock.wall_ms()
+        held = dict(await self._on_state(queries.held, self._store.db, now_ms, ended_from_ms))
         async for rows in self._open_portions(list(held)):
             self._limits.count_open((row.lid, row.spec) for row in rows)
         self._limits.hold(held.items())
@@ -428,6 +440,8 @@ class Leader:
             # A run-now may replace what is open: which, was found out when it was applied.
             for lid, reason in await self._on_state(queries.to_be_cancelled, self._store.db):
                 self._cancel(lid, reason)
+        if any(isinstance(change, _END_WAITING) for change in changes):
+            await self._hold_places(ended_from_ms=now_ms)
 
     async def _hand_over(self, lids: Sequence[int]) -> None:
         """Launches that were read back from the state. Where the memory for payloads is used up, they wait for room."""

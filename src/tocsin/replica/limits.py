@@ -183,7 +183,7 @@ class Limits:
     def hold(self, held: Iterable[tuple[int, int]]) -> None:
         """Launches (number, until when by the wall clock) that are in doubt: they keep their places for that long."""
         for lid, until_ms in held if self.limits else ():
-            if lid in self._open:
+            if lid in self._open and self._held_until.get(lid) != until_ms:
                 heapq.heappush(self._held, (until_ms, lid))
                 self._held_until[lid] = until_ms
 

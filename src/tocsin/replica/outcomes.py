@@ -20,6 +20,7 @@ _RESOLVED = {
     Verdict.NOT_STARTED: LaunchState.SKIPPED,
     Verdict.CANCELLED: LaunchState.CANCELLED,
 }
+_ENDS_NO_DOUBT = (LaunchState.FAILED, LaunchState.CANCELLED)
 
 
 def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> list[c.Change]:
@@ -64,10 +65,12 @@ def resolutions(told: Sequence[tuple[Flight, Outcome, str]]) -> list[c.Change]:
 
 
 def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int) -> Settlement:
-    """The owner's policies applied to one outcome. That a repeat did not go out says nothing of the call before it."""
+    """The owner's policies applied to one outcome. That a repeat did not go out, failed or was stopped says nothing of
+    the call before it, unless the receiver takes both for the same."""
     is_unknown = flight.doubted and outcome.verdict is Verdict.NOT_STARTED
     retry = flight.retry_policy()
-    return settle(
+    is_recognised = recognises(target, flight.order, now_ms)
+    settlement = settle(
         Ended.UNKNOWN if is_unknown else Ended(int(outcome.verdict)),
         name=flight.order.name,
         attempt=flight.order.attempt,
@@ -75,11 +78,14 @@ def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int)
         permanent=outcome.permanent,
         retry=retry,
         may_repeat=flight.spec.on_doubt == "relaunch"
-        or recognises(target, flight.order, now_ms)
+        or is_recognised
         or (is_unknown and flight.is_relaunch and retry.limit > 0),
         cancel=flight.cancel,
         now_ms=now_ms,
     )
+    if flight.doubted and settlement.state in _ENDS_NO_DOUBT and not is_recognised:
+        return Settlement(LaunchState.IN_DOUBT, f"{settlement.reason}; an earlier attempt may have been made")
+    return settlement
 
 
 def _successes(good: Sequence[tuple[Flight, Outcome]], now_ms: int) -> c.LaunchesSucceeded:

@@ -99,9 +99,12 @@ def open_launches(
     ).fetchall()
 
 
-def held(db: sqlite3.Connection, now_ms: int) -> list[tuple[int, int]]:
-    """Launches in doubt that keep their place, and until when."""
-    return db.execute("SELECT lid, held_ms FROM launch WHERE held_ms > ? ORDER BY lid", (now_ms,)).fetchall()
+def held(db: sqlite3.Connection, now_ms: int, ended_from_ms: int = 0) -> list[tuple[int, int]]:
+    """Launches in doubt that keep their place, and until when: all, or those that ended at that time or later."""
+    return db.execute(
+        "SELECT lid, held_ms FROM launch INDEXED BY launch_held WHERE held_ms > ? AND ended_ms >= ? ORDER BY lid",
+        (now_ms, ended_from_ms),
+    ).fetchall()
 
 
 _RETRY = (

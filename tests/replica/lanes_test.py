@@ -18,20 +18,23 @@ from tests.kill.receiver import HttpReceiver
 
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
-from tocsin.model.command import PutSchedule
+from tocsin.model.command import Backfill, PutSchedule
+from tocsin.model.limit import Limit
 from tocsin.model.schedule import convert
 from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.node import compose
 from tocsin.replica.flight import Flight
 from tocsin.replica.lanes import WAITING_MIN, Room, lane_of
 from tocsin.replica.launcher import CALLS_AT_ONCE, Launcher
+from tocsin.replica.limited import LimitedOutlook
+from tocsin.replica.limits import Limits
 from tocsin.replica.office import SoleOffice
 from tocsin.replica.outlook import AHEAD, HEAD, Outlook
 from tocsin.replica.replica import Replica
 from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import agenda
 from tocsin.state import views
-from tocsin.targets.contract import Order, Verdict
+from tocsin.targets.contract import Order, Outcome, Verdict
 from tocsin.targets.http import HttpTarget
 from tocsin.targets.slots import Shares
 
@@ -302,6 +305,61 @@ def what_waits_for_room_does_not_keep_the_loop_turning() -> None:
     plan = agenda(desk.store, desk.now_ms, 100, _room(http=40, null=10), outlook)
     assert len(plan.decision.started_rows) == 10, "a quarter of the room, as there may be other hosts"
     assert outlook.next_wake_ms(desk.db) is not None
+    desk.close()
+
+
+def _plain() -> tuple[Outlook, Callable[[Room], Room]]:
+    return Outlook(), lambda room: room
+
+
+def _limited() -> tuple[Outlook, Callable[[Room], Room]]:
+    """With a limit that is not reached."""
+    limits = Limits([Limit(label="team=x", concurrency=1)], SystemClock())
+    return LimitedOutlook(limits, lambda name, number: None), limits.room
+
+
+@pytest.mark.parametrize("looking", [_plain, _limited])
+def queued_launches_wait_for_room_in_their_lane_and_leave_it_to_others(
+    looking: Callable[[], tuple[Outlook, Callable[[Room], Room]]],
+) -> None:
+    desk, (outlook, room) = Desk(1_000_000), looking()
+    slow = {"kind": "http", "url": "http://a.example/"}
+    for number in range(50):
+        desk.command(PutSchedule(convert({"id": f"h{number}", "cron": "0 * * * *", "target": slow})))
+        desk.command(Backfill(f"h{number}", 1_000_000 - 3_600, 1_000_000))
+    quick = {"kind": "http", "url": "http://b.example/"}
+    desk.command(PutSchedule(convert({"id": "q", "cron": "@at 1000100", "target": quick})))
+    desk.now_ms = 1_000_200_000
+    plan = agenda(desk.store, desk.now_ms, 100, room(_room(http=40, null=10)), outlook)
+    assert len(plan.attempts.lids) == 10, "a quarter of the room, as there may be other hosts"
+    assert [row.id for row in plan.decision.started_rows] == ["q"]
+    desk.commit(*plan.changes())
+    plan = agenda(desk.store, desk.now_ms, 100, room(_room(http=0, null=10)), outlook)
+    assert not plan.changes()
+    assert (outlook.next_wake_ms(desk.db) or desk.now_ms + 1) > desk.now_ms, "the loop does not spin"
+    desk.close()
+
+
+@pytest.mark.parametrize("looking", [_plain, _limited])
+def repeats_wait_for_room_in_their_lane_and_leave_it_to_others(
+    looking: Callable[[], tuple[Outlook, Callable[[Room], Room]]],
+) -> None:
+    desk, (outlook, room) = Desk(1_000_000), looking()
+    slow = {"kind": "http", "url": "http://a.example/"}
+    retry = {"limit": 3, "backoff": "1s", "jitter": 0}
+    for number in range(50):
+        at = {"id": f"h{number}", "cron": "@at 1000100", "target": slow, "retry": retry}
+        desk.command(PutSchedule(convert(at)))
+    desk.now_ms = 1_000_100_000
+    desk.turn()
+    for lid in list(desk.flights):
+        desk.end(lid, Outcome(Verdict.FAILED, "no"))
+    quick = {"kind": "http", "url": "http://b.example/"}
+    desk.command(PutSchedule(convert({"id": "q", "cron": "@at 1000101", "target": quick})))
+    desk.now_ms = 1_000_200_000
+    plan = agenda(desk.store, desk.now_ms, 100, room(_room(http=40, null=10)), outlook)
+    assert len(plan.attempts.lids) == 10
+    assert [row.id for row in plan.decision.started_rows] == ["q"]
     desk.close()
 
 

@@ -27,6 +27,12 @@ not been called when the process is killed is doubt for a target that cannot loo
 
 LATELY_S = 0.25
 
+Key = tuple[int, str]
+"""The number of a limit; and of one for each value of a label, the value."""
+Keys = tuple[Key, ...]
+Line = tuple[str, Keys]
+"""Launches that wait for the same: their lane and their limits."""
+
 SHARED = frozenset({"http"})
 """Kinds with a lane for each host."""
 
@@ -131,6 +137,18 @@ class Room:
         shares.take(lane)
         self._payloads.take(lane, len(spec))
         return True
+
+    def line_of(self, spec: bytes) -> Line:
+        """The lane of a schedule as it is kept, and its limits."""
+        return lane_of_spec(spec), ()
+
+    def has(self, line: Line) -> bool:
+        """Is there room for one more of those who wait there?"""
+        return self.has_in_lane(line[0])
+
+    def count_line(self, line: Line, size: int = 0) -> None:
+        """One more is taken, of so many bytes as far as that is known."""
+        self.count_in_lane(line[0], size)
 
     def has_in_lane(self, lane: str) -> bool:
         """Is there room for one more in this lane?"""

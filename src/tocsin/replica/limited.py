@@ -13,8 +13,8 @@ from tocsin.errors import InvalidSchedule
 from tocsin.model.launch import LaunchState
 from tocsin.model.rule import Overlap, decode_rule
 from tocsin.observe.metrics import Metrics
-from tocsin.replica.lanes import Room
-from tocsin.replica.limits import Key, Keys, LimitedRoom, Limits, Waits
+from tocsin.replica.lanes import Key, Keys, Room
+from tocsin.replica.limits import LimitedRoom, Limits, Waits
 from tocsin.replica.lineup import Lineup, Source
 from tocsin.replica.outlook import Outlook, Retry, earliest
 from tocsin.replica.queued_reader import QueuedReader
@@ -124,7 +124,6 @@ _DUE: Source[DueRow] = Source(
     fetch=queries.due_of,
     expires_ms=_expires_ms,
     starts_not=_overlapping,
-    minds_lanes=True,
 )
 _RETRIES: Source[Retry] = Source(
     row=Retry._make,
@@ -132,5 +131,4 @@ _RETRIES: Source[Retry] = Source(
     fetch=queries.retries_of,
     expires_ms=_never,
     starts_not=lambda db, rows: frozenset(),
-    minds_lanes=False,
 )

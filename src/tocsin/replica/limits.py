@@ -16,13 +16,7 @@ import msgspec
 
 from tocsin.clock import Clock
 from tocsin.model.limit import Bucket, Limit, LimitValueView, LimitView
-from tocsin.replica.lanes import Room, lane_of
-
-Key = tuple[int, str]
-"""The number of a limit; and of one for each value of a label, the value."""
-Keys = tuple[Key, ...]
-Line = tuple[str, Keys]
-"""Launches that wait for the same: their lane (empty: it does not matter) and their limits."""
+from tocsin.replica.lanes import Key, Keys, Line, Room, lane_of
 
 PACE_S = 0.05
 """A rate is worked off in handfuls of this long: fewer would be an entry of the journal each."""
@@ -288,7 +282,6 @@ class LimitedRoom(Room):
         self._now_s = now_s
         self._taken: Counter[Key] = Counter()
         self.keys_of = limits.keys_of
-        self.line_of = limits.line_of
         self.has_limits = limits.has_limits
 
     def takes(self, spec: bytes) -> bool:
@@ -297,12 +290,15 @@ class LimitedRoom(Room):
             return self._lanes.takes(spec)
         if self.reached(keys) is not None or not self._lanes.takes(spec):
             return False
-        self.count(keys)
+        self._taken.update(keys)
         return True
 
     def takes_in_lane(self, spec: bytes) -> bool:
         """Of a schedule without limits."""
         return self._lanes.takes(spec)
+
+    def line_of(self, spec: bytes) -> Line:
+        return self._limits.line_of(spec)
 
     def limit_of(self, spec: bytes) -> str:
         return self.text_of(self._limits.keys_of(spec))
@@ -313,17 +309,12 @@ class LimitedRoom(Room):
         return "" if number is None else self._limits.limits[number].text
 
     def has(self, line: Line) -> bool:
-        """Is there room for one more of those who wait there?"""
         lane, keys = line
-        return (not lane or self._lanes.has_in_lane(lane)) and self.reached(keys) is None
+        return self._lanes.has_in_lane(lane) and self.reached(keys) is None
 
-    def count(self, keys: Keys) -> None:
-        self._taken.update(keys)
-
-    def count_line(self, line: Line) -> None:
+    def count_line(self, line: Line, size: int = 0) -> None:
         lane, keys = line
-        if lane:
-            self._lanes.count_in_lane(lane)
+        self._lanes.count_in_lane(lane, size)
         self._taken.update(keys)
 
     def reached(self, keys: Keys) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import ItemsView
 
 import msgspec
 
-from tocsin.replica.limits import Line
+from tocsin.replica.lanes import Line
 
 LINE_MAX = 20_000
 ALL_MAX = 200_000

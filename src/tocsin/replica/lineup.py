@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from tocsin.replica.limits import Key, Keys, LimitedRoom, Line, Waits
+from tocsin.replica.lanes import Key, Keys, Line
+from tocsin.replica.limits import LimitedRoom, Waits
 from tocsin.replica.lines import Lines, Place
 from tocsin.state import queries
 
@@ -45,7 +46,6 @@ class Source(NamedTuple, Generic[RowT]):
     """From when on it is not to be started any more; None: there is no such moment."""
     starts_not: Callable[[sqlite3.Connection, Sequence[RowT]], frozenset[int]]
     """Numbers that will not be started now, whatever room there is: they are decided at once."""
-    minds_lanes: bool
 
 
 class Lineup(Generic[RowT]):
@@ -174,7 +174,7 @@ class Lineup(Generic[RowT]):
         at_ms, number = _place(row)
         if at_ms > now_ms or number in self._given:
             return
-        if self._line_of(row, room) == line:
+        if room.line_of(_spec(row)) == line:
             self._given[number] = row
         else:
             self._meet(row, now_ms, room)
@@ -218,7 +218,7 @@ class Lineup(Generic[RowT]):
             self._refill = min(line.upto for line in short)
         rows, is_last = self._page(db, min(now_ms, self._tail[0]), SLICE, self._refill)
         for row in rows:
-            place, key = _place(row), self._line_of(row, room)
+            place, key = _place(row), room.line_of(_spec(row))
             found = lines.get(key)
             is_new = place <= self._tail and place[1] not in self._given and not lines.is_known(place[1])
             if is_new and found is not None and found.is_refilled and place > found.upto:
@@ -240,7 +240,7 @@ class Lineup(Generic[RowT]):
             if place > self._tail or place[1] in self._given:
                 continue
             if self._lines.stands(place):
-                if self._lines.line_of(place[1]) == self._line_of(row, room):
+                if self._lines.line_of(place[1]) == room.line_of(_spec(row)):
                     continue
                 self._lines.strike(place[1])  # its schedule was changed
             self._meet(row, now_ms, room, in_round=True)
@@ -281,10 +281,10 @@ class Lineup(Generic[RowT]):
         """A row: it may go, its time is over, or it stands in its line."""
         place, spec = _place(row), _spec(row)
         is_free = not self._lanes_wait and not room.has_limits(spec)
-        if is_free and (not self._source.minds_lanes or room.takes_in_lane(spec)):
+        if is_free and room.takes_in_lane(spec):
             self._given[place[1]] = row  # a herd that has no limits takes the short way
             return
-        key = self._line_of(row, room)
+        key = room.line_of(spec)
         line = self._lines.get(key)
         if (line is None or not (line.live or line.beyond)) and room.has(key):
             room.count_line(key)
@@ -297,10 +297,6 @@ class Lineup(Generic[RowT]):
             self._leave(row)
         elif not self._lines.stands(place) and self._lines.line_up(key, place, expires_ms, in_round=in_round):
             self._new[key] += 1
-
-    def _line_of(self, row: RowT, room: LimitedRoom) -> Line:
-        line = room.line_of(_spec(row))
-        return line if self._source.minds_lanes else ("", line[1])
 
     def _tell_of_new(self, room: LimitedRoom) -> None:
         for (_, keys), number in self._new.items():

@@ -1,4 +1,4 @@
-"""Queued launches and their limits: which limits each launch is held to, and how many wait for which."""
+"""Queued launches and what they wait for: the lane and the limits of each, and how many wait for which limit."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from tocsin.replica.lanes import Room
-from tocsin.replica.limits import Key, Keys, LimitedRoom, Waits
+from tocsin.replica.lanes import Key, Keys, Line, Room
+from tocsin.replica.limits import LimitedRoom, Waits
 from tocsin.state import queries, queued
 from tocsin.state.queued import QueuedHead
 
 KNOWN_MAX = 200_000
-"""The limits of so many waiting launches are remembered. Those of further launches are read from their schedules in
+"""The lines of so many waiting launches are remembered. Those of further launches are read from their schedules in
 every round, and ``on_wait`` is not told of them."""
 
-Known = tuple[int, Keys]
-"""The version of a launch's schedule, and its limits. A version never changes, so its limits do not either."""
+Known = tuple[int, Line]
+"""The version of a launch's schedule, and its line. A version never changes, so its line does not either."""
 
 
 class QueuedLimits:
-    """The launches that found a limit reached, in the present round and in the last one."""
+    """The launches that found no room, in the present round and in the last one."""
 
     def __init__(self, on_wait: Callable[[int, int], None]) -> None:
         self._on_wait = on_wait
@@ -29,11 +29,9 @@ class QueuedLimits:
         self._numbers: Counter[Keys] = Counter()
         self._numbers_before: Counter[Keys] = Counter()
 
-    def read(self, db: sqlite3.Connection, heads: Sequence[QueuedHead], room: Room) -> dict[int, Keys]:
+    def read(self, db: sqlite3.Connection, heads: Sequence[QueuedHead], room: Room) -> dict[int, Line]:
         """By launch. Launches whose schedules are too many bytes for one look are left out, but for the first."""
-        if not isinstance(room, LimitedRoom):
-            return {head.lid: () for head in heads}
-        found: dict[int, Keys] = {}
+        found: dict[int, Line] = {}
         unread: list[int] = []
         for head in heads:
             known = self._known.get(head.lid) or self._known_before.get(head.lid)
@@ -43,17 +41,18 @@ class QueuedLimits:
                 unread.append(head.lid)
         if unread:
             page = queued.specs(db, unread, queries.LOOK_BYTES)
-            found |= {lid: room.keys_of(spec) for lid, spec in page.rows}
+            found |= {lid: room.line_of(spec) for lid, spec in page.rows}
         return found
 
-    def wait(self, waiting: Iterable[tuple[QueuedHead, Keys]], room: LimitedRoom) -> None:
-        """These found a limit reached."""
+    def wait(self, waiting: Iterable[tuple[QueuedHead, Line]], room: Room) -> None:
+        """These found no room."""
         new: Counter[int] = Counter()
-        for head, keys in waiting:
+        for head, line in waiting:
             if head.lid not in self._known and len(self._known) < KNOWN_MAX:
-                self._known[head.lid] = head.version, keys
-                if head.lid not in self._known_before:
-                    new[room.reason(keys)] += 1
+                self._known[head.lid] = head.version, line
+                is_new = head.lid not in self._known_before
+                if is_new and isinstance(room, LimitedRoom) and (limit := room.reached(line[1])) is not None:
+                    new[limit] += 1
         for number, count in new.items():
             self._on_wait(number, count)
 

@@ -1,9 +1,9 @@
 """Queued launches (backfills, ``overlap: queue`` and ``replace``) from turn to turn: which start, which are skipped.
 
-A queued launch may find a limit reached and go on waiting for hours. The launches behind it must not wait with it, so
-the reader goes round: each look reads the heads of a bounded number of schedules, behind those that the last look read.
-Up to ``SLICE`` schedules, one look reads all of them. Above that a round takes several looks, and a launch whose
-predecessor has just ended is read ahead of its turn.
+A queued launch may find its lane full or a limit reached, and go on waiting for hours. The launches behind it must not
+wait with it, so the reader goes round: each look reads the heads of a bounded number of schedules, behind those that
+the last look read. Up to ``SLICE`` schedules, one look reads all of them. Above that a round takes several looks, and a
+launch whose predecessor has just ended is read ahead of its turn.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import islice, takewhile
 from tocsin.decide.waiting import QueuedDecision, QueuedRow, decide_queued
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
-from tocsin.replica.lanes import Room
-from tocsin.replica.limits import Keys, LimitedRoom, Waits
+from tocsin.replica.lanes import Line, Room
+from tocsin.replica.limits import LimitedRoom, Waits
 from tocsin.replica.queued_limits import QueuedLimits
 from tocsin.state import queries, queued
 from tocsin.state.queued import QueuedHead
@@ -63,15 +63,15 @@ class QueuedReader:
         heads = page + self._successors(db, page, now_ms)
         decided = [(head, decide_queued(_row(head), now_ms)) for head in heads if head.is_next]
         asking = [head for head, decision in decided if decision.may_start or decision.skip_reason]
-        keys_of = self._limits.read(db, asking, room)
-        look = _Look(now_ms, limit, room, keys_of)
+        lines = self._limits.read(db, asking, room)
+        look = _Look(now_ms, limit, room, lines)
         look.skip_orphans(db, [head.sid for head in heads if head.id is None])
         for head, decision in decided:
             if decision.skip_reason:
                 look.skip(head, decision.skip_reason)
         for head in sorted((head for head, decision in decided if decision.may_start), key=_turn):
             look.start(head)
-        unread = {head.sid for head in asking if head.lid not in keys_of}
+        unread = {head.sid for head in asking if head.lid not in lines}
         self._move_on(page, list(takewhile(lambda head: head.sid not in unread, page)), look)
         self.next_ms = self._next_look_ms(look, decided)
         return look.started, look.ended
@@ -87,10 +87,9 @@ class QueuedReader:
     def _move_on(self, page: list[QueuedHead], passed: list[QueuedHead], look: _Look) -> None:
         """The round goes on behind the schedules that were read, also where there was more to decide than one look may:
         the launches of one page must not keep those of the others waiting."""
-        if isinstance(look.room, LimitedRoom):
-            self._limits.wait(look.waiting, look.room)
+        self._limits.wait(look.waiting, look.room)
         sids = {head.sid for head in passed}
-        self._limits.count(keys for head, keys in look.waiting if head.sid in sids)
+        self._limits.count(keys for head, (_, keys) in look.waiting if keys and head.sid in sids)
         self._was_full |= look.is_full
         is_over = len(passed) == len(page) < SLICE
         self._is_whole = is_over and not self._after_sid
@@ -109,7 +108,7 @@ class QueuedReader:
         started = set(look.started.lids)
         moments = [d.expires_ms for head, d in decided if d.expires_ms and head.lid not in started]
         if isinstance(look.room, LimitedRoom):
-            in_ms = look.room.in_ms({keys for _, keys in look.waiting})
+            in_ms = look.room.in_ms({keys for _, (_, keys) in look.waiting})
             if in_ms is not None:
                 moments.append(look.now_ms + in_ms)
         return min(moments, default=None)
@@ -118,41 +117,41 @@ class QueuedReader:
 class _Look:
     """What one look has decided so far."""
 
-    def __init__(self, now_ms: int, limit: int, room: Room, keys_of: dict[int, Keys]) -> None:
+    def __init__(self, now_ms: int, limit: int, room: Room, lines: dict[int, Line]) -> None:
         self.now_ms = now_ms
         self.room = room
         self.started = c.AttemptsStarted([], [])
         self.ended = c.LaunchesEnded([], [], [], [], [], [])
-        self.waiting: list[tuple[QueuedHead, Keys]] = []
+        self.waiting: list[tuple[QueuedHead, Line]] = []
+        """Launches that found no room."""
         self.is_full = False
         """There is more to decide than one look may."""
-        self._keys_of = keys_of
-        """By launch: the limits, as far as they were read."""
+        self._lines = lines
+        """By launch: the lane and the limits, as far as they were read."""
         self._starts_max = limit
         self._ends_max = min(limit, ENDED_AT_ONCE)
         self._bytes_left = queries.LOOK_BYTES
 
     def start(self, head: QueuedHead) -> None:
         """If there is room."""
-        keys = self._keys_of.get(head.lid)
-        if keys is None:
+        line = self._lines.get(head.lid)
+        if line is None:
             return
-        if isinstance(self.room, LimitedRoom) and self.room.reached(keys) is not None:
-            self.waiting.append((head, keys))
+        if not self.room.has(line):
+            self.waiting.append((head, line))
         elif len(self.started.lids) >= self._starts_max or self._bytes_left <= 0:
             self.is_full = True
         else:
-            if isinstance(self.room, LimitedRoom):
-                self.room.count(keys)
+            self.room.count_line(line, head.size)
             self._bytes_left -= head.size
             self.started.lids.append(head.lid)
             self.started.attempts.append(head.attempt + 1)
 
     def skip(self, head: QueuedHead, reason: str) -> None:
-        keys = self._keys_of.get(head.lid)
-        if keys is None:
+        line = self._lines.get(head.lid)
+        if line is None:
             return
-        if isinstance(self.room, LimitedRoom) and (found := self.room.text_of(keys)):
+        if isinstance(self.room, LimitedRoom) and (found := self.room.text_of(line[1])):
             reason += f", and the limit {found} was reached"
         self._end(head.lid, head.attempt, reason)
 

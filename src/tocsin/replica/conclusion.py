@@ -58,7 +58,9 @@ class Concluder:
         flights = [flight_of_row(row, term) for row in rows]
         await self._launcher.recall(flights)
         for row, flight in zip(rows, flights, strict=True):
-            if row.replica != self._name or row.term in former_terms:
+            # A disk that led in that term is asked under whatever name it has now.
+            is_here = row.replica == self._name or row.term in self._own_terms
+            if not is_here or row.term in former_terms:
                 self._elsewhere.add(flight, row.replica, row.term)
                 how = "asked"
             else:

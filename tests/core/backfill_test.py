@@ -17,7 +17,9 @@ from tocsin.model.command import (
     ResolveLaunch,
     SwitchSchedule,
 )
+from tocsin.replica.outcomes import changes_of
 from tocsin.replica.prepare import past_occurrences
+from tocsin.replica.reports import Reports
 from tocsin.state import views
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
@@ -52,6 +54,24 @@ def paused(desk: Desk, **fields: object) -> None:
     desk.command(SwitchSchedule("s", False))
     desk.now_ms += 310_000
     desk.command(SwitchSchedule("s", True))
+
+
+def what_was_skipped_before_its_call_begins_with_the_first_attempt(desk: Desk) -> None:
+    """It waited for a slot until its deadline had passed."""
+    put(desk, deadline="1s", cron="@at 2023-11-14T22:14:20Z")
+    at(desk, 60)
+    flight = desk.flights.pop(only_flight(desk))
+    desk.commit(*changes_of(Reports(expired=[flight]), {}, desk.now_ms))
+    assert _minutes_total(desk, "started") == 0
+    assert backfill(desk, 50, 70) == 1
+    desk.turns()
+    assert desk.flights[only_flight(desk)].order.attempt == 1
+    assert (_minutes_total(desk, "started"), _minutes_total(desk, "retries")) == (1, 0)
+
+
+def _minutes_total(desk: Desk, column: str) -> int:
+    (total,) = desk.db.execute(f"SELECT coalesce(sum({column}), 0) FROM minute").fetchone()
+    return int(total)
 
 
 def what_was_paused_is_launched_once_in_order_and_under_its_own_names(desk: Desk) -> None:

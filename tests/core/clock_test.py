@@ -146,6 +146,25 @@ def an_occurrence_that_was_launched_under_its_future_name_is_not_launched_again(
     assert len(_instants(desk)) == len(set(_instants(desk))) >= 80
 
 
+def a_name_that_was_launched_ahead_is_kept_until_its_schedule_has_passed_it() -> None:
+    """The clock is back and its instant has come, but the schedule is late."""
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="all")
+    at(desk, 600)
+    launched = set(_instants(desk))
+    for lid in list(desk.flights):
+        desk.end(lid, SUCCEEDED)
+    desk.now_ms = (START + 60) * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+    put(desk, id="s", cron="*/30 * * * * *", missed="all")
+    desk.now_ms = (START + 700) * 1000
+    assert _due(desk)["s"] < START + 600
+    _forget(desk, 1)
+    desk.turns()
+    assert len(desk.flights) > 5
+    assert not launched & {flight.order.scheduled_at_s for flight in desk.flights.values()}
+
+
 def retention_deletes_no_name_of_a_future_that_may_not_happen() -> None:
     """The clock was set forward by a person: launches since then are kept until somebody would have noticed."""
     desk = Desk(START)

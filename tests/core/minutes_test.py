@@ -87,7 +87,7 @@ class Recounting(Desk):
             return
         minute = row.started_ms // MINUTE_MS
         late = self.late_ms.get(minute, {})
-        if row.state == LaunchState.SKIPPED and old.state < CLOSED_FROM and row.attempt:
+        if row.state == LaunchState.SKIPPED and old.state < CLOSED_FROM and old.attempt:
             self.counted[minute]["started"] -= 1
             late.pop(lid, None)
         elif lid in late and row.called_ms is not None and row.called_ms != old.called_ms:

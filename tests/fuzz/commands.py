@@ -167,6 +167,10 @@ class World:
                 reports.withdrawn.append(flight)
                 self.called.discard((flight.order.name, flight.order.attempt))
                 continue
+            if flight.deadline_ms is not None and chance.random() < 0.3:
+                reports.expired.append(flight)
+                self.called.discard((flight.order.name, flight.order.attempt))
+                continue
             reports.ended.append((flight, self._outcome(flight, chance)))
         return reports
 
@@ -179,10 +183,16 @@ class World:
         permanent = chance.random() < 0.2
         return Outcome(verdict, chance.choice(["", "why"]), permanent=permanent, ended_ms=self.desk.now_ms)
 
+    def _was_in_doubt(self, lid: int) -> bool:
+        (doubt,) = self.desk.db.execute("SELECT doubt FROM launch WHERE lid = ?", (lid,)).fetchone()
+        return doubt is not None
+
     def _call(self, flights: Sequence[Flight]) -> None:
         for flight in flights:
             name, attempt = flight.order.name, flight.order.attempt
             assert (name, attempt) not in self.called, f"{name} attempt {attempt} is called twice"
+            is_first = attempt == 1 or (name, attempt - 1) in self.called or self._was_in_doubt(flight.lid)
+            assert is_first, f"{name} attempt {attempt} is called, and the one before it was not"
             assert name not in self.succeeded, f"{name} is called after it succeeded"
             assert name not in self.doubted, f"{name} is called although an earlier call may have gone out"
             self.called.add((name, attempt))

@@ -13,14 +13,17 @@ from tests.core.desk import START, Desk, at, only_flight, put
 from tests.replica.several import Receiver, Workshop, World
 
 from tocsin.clock import SystemClock
+from tocsin.errors import Refused
 from tocsin.model import change as c
 from tocsin.model.cluster import Asked
+from tocsin.model.command import ResolveLaunch
 from tocsin.replica.afterlife import Afterlife
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, Flight, flight_of_row
 from tocsin.replica.lanes import ROOM_FOR_ALL
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.office import SoleOffice
+from tocsin.replica.outcomes import resolutions
 from tocsin.replica.peers import Fate
 from tocsin.replica.terms import OwnTerms
 from tocsin.state.queries import OrderRow
@@ -236,6 +239,44 @@ def an_answer_that_cannot_be_understood_does_not_end_the_asking() -> None:
         asking.cancel()
 
     _in_scene(work)
+
+
+def an_answer_that_comes_after_a_person_ended_the_doubt_changes_nothing() -> None:
+    async def work(scene: _Scene) -> None:
+        asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def ask(host: str, some: Sequence[Asked]) -> list[Fate]:
+            asked.set()
+            await may_answer.wait()
+            return [Fate("ended", Outcome(Verdict.FAILED, "HTTP 500")) for _ in some]
+
+        elsewhere = Elsewhere(ask, scene.launcher, SystemClock(), lambda: None)
+        flight = _flight()
+        elsewhere.add(flight, "b", 1, is_doubted=True)
+        asking = asyncio.create_task(elsewhere.run())
+        await asked.wait()
+        elsewhere.forget(flight.lid)
+        may_answer.set()
+        await scene.settle()
+        assert elsewhere.take_resolved() == []
+        asking.cancel()
+
+    _in_scene(work)
+
+
+def an_answer_about_an_earlier_attempt_ends_no_doubt_about_a_later_one() -> None:
+    with contextlib.closing(Desk(START)) as desk:
+        put(desk, cron="@at 2023-11-14T22:14:20Z")
+        at(desk, 60)
+        first = desk.flights[only_flight(desk)]
+        desk.end(first.lid, Outcome(Verdict.UNKNOWN, "no answer"))
+        lid = desk.command(ResolveLaunch(f"s-{START + 60}", "relaunch", "", "ann"))
+        desk.hand_over([lid])
+        desk.end(lid, Outcome(Verdict.UNKNOWN, "no answer"))
+        told = resolutions([(first, Outcome(Verdict.FAILED, "HTTP 500"), "b")])
+        (answer,) = desk.commit(*told)
+        assert isinstance(answer, Refused)
+        assert desk.states_of("s") == {START + 60: "in_doubt"}
 
 
 def what_was_recorded_as_running_can_be_withdrawn() -> None:

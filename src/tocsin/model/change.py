@@ -289,7 +289,8 @@ class CancelRequested(_Change, frozen=True):
 
 
 class LaunchResolved(_Change, frozen=True):
-    """A person has found out what became of a launch that was in doubt. No state: it is to be called again."""
+    """A person has found out what became of a launch that was in doubt. No state: it is to be called again.
+    ``attempt``: a replica tells how the call of that attempt ended."""
 
     schedule: str
     instant_s: int
@@ -297,6 +298,7 @@ class LaunchResolved(_Change, frozen=True):
     state: int | None
     note: str
     actor: str = ""
+    attempt: int | None = None
 
 
 class DueRepaired(_Change, frozen=True):

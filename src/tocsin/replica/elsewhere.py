@@ -97,6 +97,7 @@ class Elsewhere:
     def forget(self, lid: int) -> None:
         """A person has ended the doubt: what others tell of it comes too late."""
         self._cases.pop(lid, None)
+        self._resolved = [told for told in self._resolved if told[0].lid != lid]
 
     def add_again(self, again: Again) -> None:
         """It is to be called, as soon as there is room for it."""
@@ -179,11 +180,16 @@ class Elsewhere:
             except Exception as wrong:  # why: an unanswered question must not end all asking
                 if not isinstance(wrong, TocsinError):
                     log.error("a replica could not be asked", replica=host, exc_info=wrong)
-                for case in cases[start:]:
+                for case in filter(self._is_current, cases[start:]):
                     self._silent(case)
                 return
             for case, fate in zip(chunk, fates, strict=True):
-                self._told(case, fate)
+                if self._is_current(case):
+                    self._told(case, fate)
+
+    def _is_current(self, case: _Case) -> bool:
+        """False: somebody ended it while the answer was under way."""
+        return self._cases.get(case.flight.lid) is case
 
     def _told(self, case: _Case, fate: Fate) -> None:
         if case.is_doubted:
@@ -225,8 +231,8 @@ class Elsewhere:
 
     def _told_late(self, case: _Case, fate: Fate) -> None:
         outcome = Outcome(Verdict.NOT_STARTED, "no call was made") if fate.how == "never" else fate.outcome
-        if outcome is not None and outcome.verdict is Verdict.NOT_STARTED and case.flight.doubted:
-            self._close(case)  # that this call was not made says nothing of the one before it
+        if outcome is not None and outcome.verdict is not Verdict.SUCCEEDED and case.flight.doubted:
+            self._close(case)  # that this call was not made, or failed, says nothing of the one before it
             return
         if outcome is not None and outcome.verdict is not Verdict.UNKNOWN:
             self._close(case)

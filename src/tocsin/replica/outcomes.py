@@ -58,7 +58,13 @@ def resolutions(told: Sequence[tuple[Flight, Outcome, str]]) -> list[c.Change]:
         note = f"told by replica {replica}" + (f": {outcome.reason}" if outcome.reason else "")
         found.append(
             c.LaunchResolved(
-                name.schedule, name.instant_s, name.manual, int(state), note[:REASON_LENGTH_MAX], replica
+                name.schedule,
+                name.instant_s,
+                name.manual,
+                int(state),
+                note[:REASON_LENGTH_MAX],
+                replica,
+                flight.order.attempt,
             )
         )
     return found

@@ -22,10 +22,12 @@ OLDEST_LOOKED_AT = 100
 MAY_GO = (
     f"state >= {CLOSED_FROM} AND coalesce(held_ms, 0) <= ?1 AND instant_s * 1000 <= ?1 AND "
     "(instant_s <= (SELECT value FROM meta WHERE key = 'proven_upto_s') "
-    "OR ?1 >= (SELECT value FROM meta WHERE key = 'proven_again_ms'))"
+    "OR ?1 >= (SELECT value FROM meta WHERE key = 'proven_again_ms')) AND "
+    "NOT EXISTS (SELECT 1 FROM due d WHERE d.sid = launch.sid AND d.instant_s <= launch.instant_s)"
 )
 """It has ended, if in doubt it no longer keeps its place in overlap and limits, and its instant has truly come: should
-the clock turn out to have been ahead, its name must be known. ``?1`` is now."""
+the clock turn out to have been ahead, its name must be known. If the clock was put back, its schedule must have passed
+that name. ``?1`` is now."""
 VERSION_IS_UNUSED = (
     "before_lid <= :counted_lid + 1 AND NOT EXISTS "
     "(SELECT 1 FROM kept k WHERE k.sid = revision.sid AND k.version = revision.version)"
@@ -168,10 +170,10 @@ def old(
     """Closed launches among the next so many: those that ended before that moment, and the oldest if there are too many
     in all. Launches are numbered in the order of time: where none is old and one is not, there are no more."""
     rows = db.execute(
-        f"SELECT lid, {MAY_GO}, ended_ms, "
-        "asked_ms IS NULL AND coalesce(started_ms, ended_ms, instant_s * 1000) >= ? "
-        "FROM launch WHERE lid > ? ORDER BY lid LIMIT ?",
-        (now_ms, before_ms, after_lid, limit),
+        f"SELECT lid, CASE WHEN ended_ms < ?2 OR ?3 THEN {MAY_GO} END, ended_ms, "
+        "asked_ms IS NULL AND coalesce(started_ms, ended_ms, instant_s * 1000) >= ?2 "
+        "FROM launch WHERE lid > ?4 ORDER BY lid LIMIT ?5",
+        (now_ms, before_ms, too_many > 0, after_lid, limit),
     ).fetchall()
     lids: list[int] = []
     stays_upto_lid, saw_young = after_lid, False

@@ -64,7 +64,7 @@ def _delete_launches(context: Context, lids: list[int]) -> None:
     each of them may have been, and none is decided again."""
     db, meta, entry = context
     may_go = db.execute(
-        f"SELECT l.lid FROM json_each(?2) j CROSS JOIN launch l ON l.lid = j.value WHERE {MAY_GO}",
+        f"SELECT lid FROM json_each(?2) j CROSS JOIN launch ON lid = j.value WHERE {MAY_GO}",
         (entry.time_ms, numbers(lids)),
     ).fetchall()
     these = numbers([lid for (lid,) in may_go])

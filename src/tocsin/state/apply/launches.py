@@ -110,8 +110,11 @@ def ended(context: Context, change: c.LaunchesEnded) -> None:
             some = _without_doubtful(context, some)
             calls.was_none(context, [row[4] for row in some], [row[5] for row in some])
         doubt = f"CASE WHEN {is_ours} THEN attempt END" if state == LaunchState.IN_DOUBT else "NULL"
+        # What is skipped was not called: the attempt that was about to begin did not.
+        made = f"attempt - (state IN ({LaunchState.STARTED:d}, {LaunchState.RUNNING:d}))"
         touched = context.db.executemany(
-            "UPDATE launch SET state = ?1, reason = ?2, ended_ms = ?3, exit_code = ?4, retry_at_ms = NULL, "
+            f"UPDATE launch SET attempt = {made if state == LaunchState.SKIPPED else 'attempt'}, "
+            "state = ?1, reason = ?2, ended_ms = ?3, exit_code = ?4, retry_at_ms = NULL, "
             f"held_ms = ?7, doubt = coalesce(doubt, {doubt}) WHERE lid = ?5 AND attempt = ?6 AND {_OPEN}",
             some,
         ).rowcount
@@ -311,6 +314,8 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
             f"{name!r} is not in doubt: it is {LaunchState(state).name.lower()}",
             hint="only what is in doubt can be resolved",
         )
+    if change.attempt not in (None, attempt):
+        return Refused(f"attempt {change.attempt} is not the one that is in doubt", hint="it changes nothing")
     db, _, entry = context
     ended_ms, exit_code, reason = db.execute(
         "SELECT ended_ms, exit_code, reason FROM launch WHERE lid = ?", (lid,)

@@ -95,6 +95,23 @@ def a_full_disk_stops_launches_and_loses_nothing(small_disk: Path, tmp_path: Pat
         calls.close()
 
 
+def a_disk_that_takes_no_writes_turns_readiness_red(tmp_path: Path) -> None:
+    """Stands for a file system that became read-only: what precedes each entry on the disk cannot be written."""
+    service = Service(tmp_path / "data")
+    try:
+        service.start()
+        service.wait_ready()
+        (tmp_path / "data" / "offered").unlink()
+        (tmp_path / "data" / "offered").mkdir()
+        wait_for(lambda: _refused(service, "x") is not None, "a refusal")
+        wait_for(lambda: not _ready(service), "readiness to turn red")
+        assert any("offered cannot be written" in issue for issue in service.status()["issues"])
+        (tmp_path / "data" / "offered").rmdir()
+        service.wait_ready()
+    finally:
+        service.close()
+
+
 def _create_until_refused(service: Service) -> list[str]:
     """The ids that were acknowledged before there was no more room."""
     acknowledged = []

@@ -18,6 +18,7 @@ PAUSED_S = 2.0
 """The thread that judges does so this often. Where it itself stood still for longer than this, everything did."""
 PROBE_S = 2.0
 """A small file is written this often."""
+DISK_TAKES_NO_WRITES = "the disk takes no writes"
 
 
 class Liveness:
@@ -55,7 +56,7 @@ class Liveness:
     def wedged(self) -> str:
         """What is dead; empty: nothing."""
         if not self.is_disk_alive:
-            return "the disk takes no writes"
+            return DISK_TAKES_NO_WRITES
         return "" if self.is_loop_alive else "the leader loop does not finish an iteration"
 
 

@@ -37,7 +37,7 @@ from tocsin.replica.lanes import Room
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.leader import Leader
 from tocsin.replica.limits import Limits
-from tocsin.replica.liveness import DiskProbe, Liveness
+from tocsin.replica.liveness import DISK_TAKES_NO_WRITES, DiskProbe, Liveness
 from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
 from tocsin.replica.peers import Fate, Peers
@@ -264,8 +264,8 @@ class Parts:
     def problem(self) -> str:
         """What keeps it from writing or applying entries."""
         if self.career.any_leader is not None and self.proposer is not None:
-            return self.proposer.problem or self.presence.problem
-        return self.follower.problem
+            return self.proposer.problem or self.presence.problem or self.liveness.wedged
+        return self.follower.problem or ("" if self.liveness.is_disk_alive else DISK_TAKES_NO_WRITES)
 
     def _known_problem(self) -> str:
         """Why nothing is decided, if that is known."""

@@ -111,6 +111,9 @@ class Proposer:
         except asyncio.CancelledError:  # the thread goes on: no transaction may stay open behind it
             await self._on_state(self._applier.roll_back)
             raise
+        except JournalFull as wrong:  # what comes before each entry on the disk
+            self.problem = str(wrong)
+            raise
         except sqlite3.OperationalError as wrong:
             if is_damage(wrong):
                 raise

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tocsin.api.service import BEHIND_MS_MAX, Service
 from tocsin.cron import format_duration
 from tocsin.model.token import reaches
+from tocsin.replica.liveness import DISK_TAKES_NO_WRITES
 from tocsin.state.counts import Counts, counts, newest_missed
 from tocsin.state.queries import due_behind
 
@@ -25,7 +26,8 @@ COUNTED_MAX = 100_000
 """So many schedules are counted for a sentence: more are told as that."""
 SNAPSHOT_INTERVALS_MAX = 3
 """A snapshot is missing when so many of its intervals have passed."""
-_ABOUT_ROOM = ("no room on the disk", "disk is full", "no space left")
+_ABOUT_ROOM = ("no room on the disk", "disk is full", "no space left", "No space left")
+_ABOUT_DISK = (DISK_TAKES_NO_WRITES, " cannot be written: ", "entries cannot be applied")
 DISK_FREE_PART_MIN = 0.05
 DISK_FREE_BYTES_MIN = 100 * 1024 * 1024
 
@@ -149,8 +151,11 @@ def _cannot_write(service: Service) -> str:
     problem = service.replica.problem.rstrip(".")
     if not problem:
         return ""
-    is_of_room = any(words in problem for words in _ABOUT_ROOM)
-    command = f"'df -h {service.data}'" if is_of_room else "'tocsin cluster'"
+    command = "'tocsin cluster'"
+    if any(words in problem for words in _ABOUT_ROOM):
+        command = f"'df -h {service.data}'"
+    elif any(words in problem for words in _ABOUT_DISK):
+        command = f"'findmnt -T {service.data}', 'dmesg'"
     return (
         f"Nothing can be written, so nothing is launched: {problem}. "
         f"{command} and the log ('journalctl -u tocsin') tell more."

@@ -22,6 +22,8 @@ except ValueError as wrong:
     log.error("raised", exc_info=wrong)
 import logging
 logging.getLogger("uvicorn.error").warning("noise")
+import asyncio
+logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=asyncio.CancelledError("stop"))
 logging.getLogger("library").warning("told %s", evil)
 """
 
@@ -35,6 +37,8 @@ def a_value_cannot_leave_its_line(format):
     assert "\x1b" not in done.stderr
     assert "noise" not in done.stderr
     assert "told" in done.stderr
+    assert "a request was cut off, because the service ends" in done.stderr
+    assert "CancelledError" not in done.stderr
     assert not [line for line in done.stderr.splitlines() if line.startswith("2026-01-01")]
     if format == "json":
-        assert len([json.loads(line) for line in done.stderr.splitlines()]) == 4
+        assert len([json.loads(line) for line in done.stderr.splitlines()]) == 5

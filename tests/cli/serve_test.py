@@ -154,3 +154,10 @@ def log_lines_are_json_when_asked_for(serve, tmp_path):
     _, err = running.stop()
     lines = [json.loads(line) for line in err.splitlines()]
     assert {"event", "level", "timestamp"} <= set(lines[0])
+
+
+def lists_that_are_longer_than_a_variable_may_be_are_taken(serve, tmp_path, monkeypatch):
+    many = ",".join(f"10.{number // 256}.{number % 256}.0/24" for number in range(5_200))
+    monkeypatch.setenv("TOCSIN_HTTP_ALLOW", many)
+    monkeypatch.setenv("TOCSIN_HTTP_DENY", many)
+    serve("--data", str(tmp_path / "data"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from tests.core.desk import START, Desk, at, only_flight, put
@@ -67,6 +68,19 @@ def what_was_skipped_before_its_call_begins_with_the_first_attempt(desk: Desk) -
     desk.turns()
     assert desk.flights[only_flight(desk)].order.attempt == 1
     assert (_minutes_total(desk, "started"), _minutes_total(desk, "retries")) == (1, 0)
+
+
+def the_start_of_a_backfill_is_that_of_its_first_attempt(desk: Desk) -> None:
+    paused(desk, retry={"limit": 1, "backoff": "10s", "jitter": 0})
+    backfill(desk, 50, 70)
+    desk.turns()
+    started_ms = desk.now_ms
+    desk.end(only_flight(desk), Outcome(Verdict.FAILED, "no"))
+    desk.now_ms += 20_000
+    desk.turns()
+    desk.end(only_flight(desk), SUCCEEDED)
+    (launch,) = [view for view in views.launches(desk.db).items if view.attempt == 2]
+    assert launch.started_at == datetime.fromtimestamp(started_ms / 1000, UTC)
 
 
 def _minutes_total(desk: Desk, column: str) -> int:

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,7 +37,8 @@ sys.exit(main())
 """
 """The same Tocsin, wherever it was found."""
 _START = "TOCSIN_START"
-"""The variable that carries the options into the new program. Not an argument: others can read those."""
+"""The variable that tells the new program which open file has the options. Others could read those in an argument, and
+a variable has room for 128 KiB."""
 _EXAMPLES = Path(__file__).parent / "examples" / "first.yaml"
 _OVERHEARD = "it listens beyond this machine without TLS: tokens and payloads can be read on the way"
 
@@ -58,7 +60,11 @@ def become(start: Start) -> NoReturn:
 
     Settings(**start.given)  # what is wrong with them is told here
     sys.stdout.flush()
-    environment = {**os.environ, _START: json.dumps(msgspec.to_builtins(start, enc_hook=str))}
+    options = tempfile.TemporaryFile()  # noqa: SIM115  # why: the new program closes it
+    options.write(json.dumps(msgspec.to_builtins(start, enc_hook=str)).encode())
+    options.seek(0)
+    os.set_inheritable(options.fileno(), True)
+    environment = {**os.environ, _START: str(options.fileno())}
     home = str(Path(__file__).parents[2])
     os.execve(sys.executable, [sys.executable, *_FLAGS, "-c", _PROGRAM, home, *sys.argv[1:]], environment)
 
@@ -66,7 +72,8 @@ def become(start: Start) -> NoReturn:
 def main() -> int:
     for package in _UNUSED:
         sys.modules.setdefault(package, None)  # type: ignore[arg-type]  # why: None makes their import fail
-    start = msgspec.convert(json.loads(os.environ.pop(_START)), Start)
+    with open(int(os.environ.pop(_START)), "rb") as options:
+        start = msgspec.convert(json.load(options), Start)
     try:
         return _run(start)
     except TocsinError as error:

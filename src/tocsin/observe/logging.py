@@ -6,6 +6,7 @@ terminal's cursor: whatever is not printable is escaped.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import traceback
@@ -85,3 +86,15 @@ def _route_standard_logging(shared: list[Any], renderers: list[Any]) -> None:
     root.setLevel(logging.WARNING)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
+        logging.getLogger(name).addFilter(_tell_cut_off)
+
+
+def _tell_cut_off(record: logging.LogRecord) -> bool:
+    """A request that is still open when the service ends is nobody's error: no trace of it."""
+    if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+        record.msg, record.args, record.exc_info = (
+            "a request was cut off, because the service ends",
+            None,
+            None,
+        )
+    return True

@@ -69,7 +69,9 @@ if __name__ == "__main__":
         try:
             print(full_digest(db))
             sys.stdout.flush()
-        except (sqlite3.OperationalError, BrokenPipeError):
-            if os.getppid() == parent:  # else whoever wanted it was killed
+        except BrokenPipeError:
+            os._exit(1)  # whoever wanted it was killed: there is nobody to write to at exit either
+        except sqlite3.OperationalError:
+            if os.getppid() == parent:
                 raise
-            os._exit(1)  # nor is there anybody to write to at exit
+            os._exit(1)

@@ -17,6 +17,8 @@ from tocsin.state.store import Store
 
 RETENTION_EVERY_S = 10.0
 """So long it rests when nothing is left to do."""
+FIRST_AFTER_S = 2.0
+"""A new leader has more urgent things to do first. Where leaders change often, each of them deletes something."""
 PAUSE_S = 0.05
 """Between two portions: whatever else the leader does comes first."""
 PAUSE_BEHIND_S = 1.0
@@ -47,7 +49,7 @@ class Forgetting:
         self._clock = clock
         self._keep = keep
         self._on_state = on_state
-        self._next_s = clock.elapsed_s() + RETENTION_EVERY_S
+        self._next_s = clock.elapsed_s() + FIRST_AFTER_S
         self._begin()
 
     def _begin(self) -> None:

@@ -216,7 +216,7 @@ class Leader:
         self._iterations.step("decide")
         for id, reason in plan.decision.unreadable.items():
             log.error("a schedule cannot be read on this machine", schedule=id, reason=reason)
-        reports = self._launcher.take(portion)
+        reports, reported_ms = self._launcher.take(portion), self._clock.wall_ms()
         # A long list of schedules takes a while. Between two of them come the launches that have fallen due.
         is_busy = bool(plan.decision.sids)
         wishes = self._wishes.take(
@@ -228,7 +228,8 @@ class Leader:
         is_behind = len(plan.decision.sids) >= portion
         forgotten = await self._forgetting.changes(now_ms, is_behind=is_behind) if may_decide else []
         self._iterations.step("retention")
-        outcomes = changes_of(reports, self._launcher.targets, now_ms)
+        # Some of them are younger than this turn, if it was held up.
+        outcomes = changes_of(reports, self._launcher.targets, reported_ms)
         told = self._elsewhere.take_resolved()
         changes = [
             *_attempts(again),

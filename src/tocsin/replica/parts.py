@@ -250,7 +250,7 @@ class Parts:
         """None: there is none."""
         return None if self.publisher is None else self.publisher.stored_seq
 
-    def _checkpoint_every_s(self) -> float:
+    def checkpoint_every_s(self) -> float:
         """As the operator says; but a state so large that each one takes minutes is not copied all the time."""
         return max(self._setup.snapshot_interval_s, SNAPSHOT_SPARED * self.snapshotter.lasted_s)
 
@@ -365,7 +365,7 @@ class Parts:
             clock=self.guard,
             metrics=setup.metrics,
             on_state=self._on_state,
-            checkpoint_every_s=self._checkpoint_every_s,
+            checkpoint_every_s=self.checkpoint_every_s,
             checkpoint_seen_s=self.snapshotter.checkpoint_s,
             born_after=setup.journal.birth.after,
             own_terms=self.own_terms,

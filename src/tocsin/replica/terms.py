@@ -104,9 +104,10 @@ class OwnTerms:
                 self._own.add(term)
         if is_copy:
             log.warning(
-                "this data directory is an older copy: it is no witness of what was called since",
+                "this data directory is behind the journal: it is no witness of what was called since",
                 last_written_here=self._offered.seq,
-                remedy="launches without a record are in doubt; never run a copy beside its original",
+                reason="the power failed, the journal skipped its last entry, or it was put back from a copy",
+                remedy="launches without a record are in doubt; a copy must never run beside its original",
             )
             self._rewrite()
 

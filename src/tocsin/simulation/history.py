@@ -218,6 +218,7 @@ class History(msgspec.Struct):
     """All of it."""
 
     began_ms: float = 0.0
+    replicas: int = 3
     calm_ms: float = 0.0
     """From here on nothing is broken any more."""
     ended_ms: float = 0.0

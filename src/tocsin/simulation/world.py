@@ -50,7 +50,7 @@ class World:
         self.loop = loop
         self.epoch_ms = epoch_ms
         self.chance = Chance(seed)
-        self.history = History(began_ms=epoch_ms)
+        self.history = History(began_ms=epoch_ms, replicas=replicas)
         self.trace = Trace(self.now_ms, folder)
         self.network = Network(loop, self.chance.of("network"))
         names = [chr(ord("a") + number) for number in range(replicas)]

@@ -359,7 +359,8 @@ def _snapshot_is_missing(service: Service, found: Health) -> str:
     if newest is not None and newest.seq == service.replica.meta.seq:
         return ""
     age_s = min(snapshot_age_s(service, found.now_ms), uptime_s(service))
-    if age_s <= SNAPSHOT_INTERVALS_MAX * service.snapshot_interval_s:
+    every_s = max(service.snapshot_interval_s, service.replica.parts.checkpoint_every_s())
+    if age_s <= SNAPSHOT_INTERVALS_MAX * every_s:
         return ""
     return (
         "There was no snapshot for several of its intervals, so the journal grows and a restart takes longer: "

@@ -24,7 +24,7 @@ def check(history: History) -> Iterator[Finding]:
         until_ms = history.ended_ms if fault.until_ms is None else fault.until_ms
         if fault.kind != WEDGE or until_ms - fault.at_ms < TAKEN_MS or not _is_alone(history, fault):
             continue
-        if _leader(history, fault.at_ms) != fault.who:
+        if history.replicas == 1 or _leader(history, fault.at_ms) != fault.who:
             continue
         if not any(fault.at_ms < at_ms <= fault.at_ms + TAKEN_MS for at_ms, _ in _elections(history)):
             text = f"{fault.text}, and after {TAKEN_MS / 1000:.0f} s no other replica leads"

@@ -31,7 +31,7 @@ def requested(context: Context, change: c.BackfillRequested) -> object:
         ).fetchone()
         revived = db.execute(
             f"UPDATE launch SET state = {LaunchState.QUEUED:d}, version = ?, asked_ms = ?, ended_ms = NULL, "
-            "called_ms = NULL, started_ms = CASE WHEN attempt > 0 THEN started_ms END, cancel = NULL, reason = ? "
+            "called_ms = NULL, started_ms = NULL, attempt_ms = NULL, cancel = NULL, reason = ? "
             f"WHERE sid = ? AND instant_s = ? AND kind = {LaunchKind.SCHEDULED:d} "
             "AND doubt IS NULL "
             f"AND (state = {LaunchState.SKIPPED:d} OR (state = {LaunchState.CANCELLED:d} AND started_ms IS NULL))",

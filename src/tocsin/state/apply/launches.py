@@ -43,8 +43,7 @@ def attempts_started(context: Context, change: c.AttemptsStarted) -> None:
     context.db.executemany(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = ?1, term = ?2, retry_at_ms = NULL, "
         "started_ms = coalesce(started_ms, ?3), attempt_ms = ?3, accepted_ms = NULL, reason = NULL, "
-        "called_ms = CASE WHEN asked_ms IS NOT NULL AND started_ms IS NOT NULL THEN coalesce(called_ms, ?3) "
-        "ELSE called_ms END, relaunched = CASE WHEN ?5 IS NULL THEN relaunched END, "
+        "relaunched = CASE WHEN ?5 IS NULL THEN relaunched END, "
         f"doubt = coalesce(doubt, ?5 * ?1) WHERE lid = ?4 AND {_OPEN}",
         zip(change.attempts, repeat(entry.term), repeat(entry.time_ms), change.lids, doubtful, strict=False),
     )

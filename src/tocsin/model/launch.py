@@ -34,6 +34,8 @@ OUTCOME_UNKNOWN = "outcome unknown"
 HELD_MS = 3_600_000
 """So long a launch in doubt keeps its place in ``overlap`` and limits, if no ``timeout`` is known for it."""
 LATE_REPEAT = "its deadline passed before it could be called again, and an earlier call may have gone out"
+EARLIER_CALL = "an earlier call may have gone out"
+"""Ends the reason of a launch whose last attempt ended for certain, and an earlier one did not."""
 RESOLVED = "in doubt: "
 """The same of one that a person looked at before it was called again."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tocsin.decide.outcome import Ended, Settlement, settle
 from tocsin.model import change as c
 from tocsin.model.ids import parse_launch_name
-from tocsin.model.launch import HELD_MS, LaunchState
+from tocsin.model.launch import EARLIER_CALL, HELD_MS, LaunchState
 from tocsin.replica.flight import CALLED_AT_ONCE_MS, Flight
 from tocsin.replica.reports import REASON_LENGTH_MAX, Reports
 from tocsin.targets.contract import Outcome, Target, Verdict, recognises
@@ -90,7 +90,7 @@ def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int)
         now_ms=now_ms,
     )
     if flight.doubted and settlement.state in _ENDS_NO_DOUBT and not is_recognised:
-        return Settlement(LaunchState.IN_DOUBT, f"{settlement.reason}; an earlier attempt may have been made")
+        return Settlement(LaunchState.IN_DOUBT, f"{settlement.reason}; {EARLIER_CALL}")
     return settlement
 
 

@@ -3,14 +3,15 @@
 This is about launches of schedules with ``on_doubt: relaunch``, and of receivers that do a thing once however often
 they are told. Recorded as succeeded, such a launch was done. It ends ``in_doubt`` only after as many attempts as its
 own ``retry`` allows (without one: eight and the first), because its deadline
-had passed when it could have been called again, or because somebody wanted it stopped.
+had passed when it could have been called again, because a repeat failed for certain, or because somebody wanted it
+stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tocsin.model.launch import LATE_REPEAT
+from tocsin.model.launch import EARLIER_CALL
 from tocsin.simulation.checkers.contract import Checker, Finding
 from tocsin.simulation.checkers.reading import (
     calls_by_name,
@@ -42,7 +43,7 @@ def check(history: History) -> Iterator[Finding]:
         if row.state == "succeeded" and "succeeded" not in by_hand.get(row.name, ()):
             if not any(call.had_effect for call in made):
                 yield Finding(when, f"{row.name} is recorded as succeeded and was never done", row.name)
-        elif row.state == "in_doubt" and row.cancel is None and row.reason != LATE_REPEAT:
+        elif row.state == "in_doubt" and row.cancel is None and not row.reason.endswith(EARLIER_CALL):
             limit = retry_of(version.schedule).limit or IN_DOUBT_AGAIN
             if row.attempt <= limit:
                 text = f"{row.name} was given up in doubt after attempt {row.attempt}; {limit + 1} were to be made"

@@ -3,8 +3,8 @@
 This is about launches of schedules with ``on_doubt: relaunch``, and of receivers that do a thing once however often
 they are told. Recorded as succeeded, such a launch was done. It ends ``in_doubt`` only after as many attempts as its
 own ``retry`` allows (without one: eight and the first), because its deadline
-had passed when it could have been called again, because a repeat failed for certain, or because somebody wanted it
-stopped.
+had passed when it could have been called again, because a repeat failed for certain, because somebody wanted it
+stopped, or without an attempt, where the record of its turn was lost.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def check(history: History) -> Iterator[Finding]:
         if row.state == "succeeded" and "succeeded" not in by_hand.get(row.name, ()):
             if not any(call.had_effect for call in made):
                 yield Finding(when, f"{row.name} is recorded as succeeded and was never done", row.name)
-        elif row.state == "in_doubt" and row.cancel is None and not row.reason.endswith(EARLIER_CALL):
+        elif row.state == "in_doubt" and row.attempt and not row.cancel and not row.reason.endswith(EARLIER_CALL):
             limit = retry_of(version.schedule).limit or IN_DOUBT_AGAIN
             if row.attempt <= limit:
                 text = f"{row.name} was given up in doubt after attempt {row.attempt}; {limit + 1} were to be made"

@@ -153,7 +153,7 @@ def _seen_clocks(*offsets_ms: int) -> Callable[[Service, Health], Health]:
     def changed(service: Service, found: Health) -> Health:
         there = PeerStatus(name="x", version="1", role="follower", wall_ms=1)
         clocks = {name: Opinion(ahead_ms) for name, ahead_ms in zip("bcd", offsets_ms, strict=False)}
-        verdict = judge("steady", list(clocks.values()), len(clocks) + 1)
+        verdict = judge(Opinion(0), list(clocks.values()), len(clocks) + 1)
         service.replica.parts.rounds.seen = Seen(dict.fromkeys(clocks, there), clocks, verdict)
         return found
 
@@ -197,7 +197,7 @@ def _long_without_a_snapshot(service: Service, found: Health) -> Health:
         (_cannot_write, "nothing is launched: no room on the disk."),
         (_no_quorum, "etcd does not answer. 'tocsin cluster' and"),
         (_two_lost, "2 of 3 replicas do not answer (b, c); without a majority, 2, nothing is written"),
-        (_seen_clocks(60_000, 60_000), "The clock here is off: the others agree (b +60s, c +60s)"),
+        (_seen_clocks(60_000, 60_000), "The clock here is not the one that is gone by (b +60s, c +60s)"),
         (_seen_clocks(0, -60_000), "differ from the one here (c -60s)"),
         (_silent, "The scheduling loop has finished no turn for 3m"),
         (_clock_stepped, "The wall clock has stepped: it is 5w"),

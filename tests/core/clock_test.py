@@ -53,12 +53,15 @@ _DAYS = AHEAD_S * 1000
         ("fresh", [(-_DAYS, "steady"), (0, "fresh")], 3, Verdict.WRONG),
         ("fresh", [(-_DAYS, "fresh"), (0, "fresh")], 3, Verdict.RIGHT),
         ("fresh", [(-_DAYS, "fresh")], 3, Verdict.OPEN),
+        ("doubted", [(0, "fresh")], 3, Verdict.RIGHT),
+        ("fresh", [(0, "doubted")], 3, Verdict.RIGHT),
+        ("doubted", [(0, "doubted")], 3, Verdict.OPEN),
     ],
 )
 def who_did_not_step_decides(
     own: ClockState, others: list[tuple[int, ClockState]], known: int, verdict: Verdict
 ) -> None:
-    assert judge(own, [Opinion(*other) for other in others], known) is verdict
+    assert judge(Opinion(0, own), [Opinion(*other) for other in others], known) is verdict
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tocsin.clock import SystemClock
 from tocsin.replica.clock_guard import FOLLOWED_EVERY_S, ClockGuard
@@ -26,6 +29,18 @@ class _Clock(SystemClock):
 
     def elapsed_s(self) -> float:
         return 1_000.0 + self.passed_s
+
+
+def _started(clock: _Clock, folder: Path, boot: str = "boot", last_entry_ms: int = 0) -> ClockGuard:
+    guard = ClockGuard(clock, folder / "clock.json", boot)
+    guard.begin(last_entry_ms)
+    return guard
+
+
+def _steady(clock: _Clock, folder: Path) -> ClockGuard:
+    guard = _started(clock, folder)
+    guard.believe()
+    return guard
 
 
 def a_step_is_seen_at_once_and_time_goes_on_as_before() -> None:
@@ -77,7 +92,7 @@ def a_time_asleep_is_no_step() -> None:
 
 def a_restart_on_the_same_boot_does_not_hide_a_step(tmp_path: Path) -> None:
     clock = _Clock()
-    ClockGuard(clock, tmp_path / "clock.json", "boot").begin(0)
+    _steady(clock, tmp_path)
     clock.passed_s, clock.off_ms = 100.0, 40 * DAY_MS
     again = ClockGuard(clock, tmp_path / "clock.json", "boot")
     again.begin(START_MS)
@@ -87,9 +102,125 @@ def a_restart_on_the_same_boot_does_not_hide_a_step(tmp_path: Path) -> None:
     assert again.state == "steady"
 
 
+@pytest.mark.parametrize("last_entry_ms", [0, START_MS - 5 * DAY_MS])
+def a_restart_on_the_same_boot_proves_nothing(tmp_path: Path, last_entry_ms: int) -> None:
+    """The machine may have started with a wrong clock that is plausible."""
+    clock = _Clock()
+    for _ in range(3):
+        assert _started(clock, tmp_path, last_entry_ms=last_entry_ms).state == "fresh"
+        clock.passed_s += 2 * FOLLOWED_EVERY_S
+    _steady(clock, tmp_path)
+    assert _started(clock, tmp_path, last_entry_ms=last_entry_ms).state == "steady"
+    assert _started(clock, tmp_path, "another boot", last_entry_ms).state == "fresh"
+    assert _started(clock, tmp_path, "another boot", last_entry_ms).state == "fresh"
+
+
+@pytest.mark.parametrize("ahead_ms", [5 * DAY_MS, -5 * DAY_MS])
+def a_restart_on_the_same_boot_ends_no_doubt(tmp_path: Path, ahead_ms: int) -> None:
+    clock = _Clock()
+    _started(clock, tmp_path).doubt(ahead_ms, "others")
+    clock.passed_s += 100.0
+    again = _started(clock, tmp_path, last_entry_ms=START_MS)
+    assert again.state == "stepped"
+    assert again.wall_ms() == clock.wall_ms() + ahead_ms
+
+
+def a_doubt_ends_when_the_clock_is_set_right_while_the_service_is_down(tmp_path: Path) -> None:
+    clock = _Clock()
+    _started(clock, tmp_path).doubt(-5 * DAY_MS, "others")
+    clock.passed_s, clock.off_ms = 100.0, -5 * DAY_MS
+    again = _started(clock, tmp_path, last_entry_ms=START_MS - 5 * DAY_MS)
+    assert again.state == "fresh", "it is believed, and nobody has proven it"
+    clock.passed_s += 100.0
+    assert _started(clock, tmp_path, last_entry_ms=START_MS - 5 * DAY_MS).state == "fresh"
+
+
+def a_doubt_is_over_after_somebody_believed_the_clock(tmp_path: Path) -> None:
+    clock = _Clock()
+    guard = _started(clock, tmp_path)
+    guard.doubt(-5 * DAY_MS, "others")
+    guard.believe()
+    assert _started(clock, tmp_path).state == "steady"
+
+
+def after_a_reboot_a_doubt_is_forgotten(tmp_path: Path) -> None:
+    """The clock may have been set anew: the last entry is what is known, and the other replicas are asked again."""
+    clock = _Clock()
+    _started(clock, tmp_path).doubt(-5 * DAY_MS, "others")
+    assert _started(clock, tmp_path, "another boot", START_MS).state == "fresh"
+
+
+def a_clock_far_from_the_last_entry_stays_so_over_a_restart(tmp_path: Path) -> None:
+    """Behind it by a minute, it would pass for right after a minute."""
+    clock = _Clock()
+    assert _started(clock, tmp_path, last_entry_ms=START_MS + 60_000).state == "unknown"
+    clock.passed_s = 100.0
+    again = _started(clock, tmp_path, last_entry_ms=START_MS + 60_000)
+    assert again.state == "unknown"
+    assert again.wall_ms() == START_MS + 160_000
+
+
+def a_later_entry_of_another_replica_makes_a_clock_plausible_at_the_next_start(tmp_path: Path) -> None:
+    clock = _Clock()
+    assert _started(clock, tmp_path, last_entry_ms=START_MS - 40 * DAY_MS).state == "unknown"
+    assert _started(clock, tmp_path, last_entry_ms=START_MS - DAY_MS).state == "fresh"
+
+
+def a_doubt_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    clock = _Clock()
+    folder = tmp_path / "full"
+    guard = _started(clock, folder)
+    guard.doubt(-5 * DAY_MS, "others")
+    folder.mkdir()
+    clock.passed_s += FOLLOWED_EVERY_S
+    assert not guard.is_believed
+    assert _started(clock, folder).state == "stepped"
+
+
+_CHANGES = st.one_of(
+    st.tuples(st.just("pass"), st.sampled_from([1, 15, 3_600, 9 * 86_400])),
+    st.tuples(st.just("step"), st.sampled_from([-5 * DAY_MS, -60_000, -20_000, 20_000, 60_000, 5 * DAY_MS])),
+    st.tuples(st.just("doubt"), st.sampled_from([-5 * DAY_MS, -60_000, 20_000, 5 * DAY_MS])),
+    st.tuples(st.just("leader"), st.sampled_from([-5 * DAY_MS, 0, 20_000])),
+    st.tuples(st.sampled_from(["write", "believe", "restart", "reboot"]), st.just(0)),
+)
+
+
+@given(st.lists(_CHANGES, max_size=12))
+@settings(deadline=None)
+def a_restart_of_the_process_changes_nothing_of_what_is_known(changes: list[tuple[str, int]]) -> None:
+    """Only a last entry that is ahead of the clock may make it believed less."""
+    with TemporaryDirectory() as folder:
+        clock, boot, last_entry_ms = _Clock(), 1, START_MS
+        guard = _started(clock, Path(folder), f"{boot}", last_entry_ms)
+        for kind, much in changes:
+            if kind == "pass":
+                clock.passed_s += much
+            elif kind == "step":
+                clock.off_ms += much
+            elif kind == "doubt":
+                guard.doubt(much, "leader" if much > 0 else "others")
+            elif kind == "leader":
+                guard.note_leader(much or None)
+            elif kind == "write":
+                last_entry_ms = max(last_entry_ms, guard.wall_ms())
+            elif kind == "believe":
+                guard.believe()
+            else:
+                boot += kind == "reboot"
+                guard = _started(clock, Path(folder), f"{boot}", last_entry_ms)
+            before = guard.state, guard.wall_ms(), guard.leader_ahead_ms()
+            again = _started(clock, Path(folder), f"{boot}", last_entry_ms)
+            if guard.is_believed and clock.wall_ms() < last_entry_ms - guard.bounds.step_ms:
+                assert again.state == "unknown"
+                guard = again
+            else:
+                assert (again.state, again.wall_ms(), again.leader_ahead_ms()) == before
+
+
 def a_long_stop_on_the_same_boot_needs_nobody(tmp_path: Path) -> None:
     clock = _Clock()
-    ClockGuard(clock, tmp_path / "clock.json", "boot").begin(0)
+    _steady(clock, tmp_path)
     clock.passed_s = 100 * 86_400.0
     again = ClockGuard(clock, tmp_path / "clock.json", "boot")
     again.begin(START_MS)
@@ -123,17 +254,21 @@ def a_clock_that_is_set_right_after_a_cold_start_is_believed_by_itself() -> None
     assert guard.wall_ms() == clock.wall_ms()
 
 
+_WHOLE = b'{"boot": "boot", "offset_ms": %d, "basis": "clock", "is_proven": true, "leader_offset_ms": null}'
+
+
 @pytest.mark.parametrize(
     "kept",
     [
         b"{",
-        b'{"boot": "boot", "offset_ms": 99999999999999}',
-        b'{"boot": "boot", "offset_ms": -99999999999999}',
-        b'{"boot": "boot", "offset_ms": 999999999999999999999999999999}',
+        b'{"boot": "boot", "offset_ms": 1699999000000}',
+        _WHOLE % 99999999999999,
+        _WHOLE % -99999999999999,
+        _WHOLE % 999999999999999999999999999999,
     ],
 )
 def what_is_kept_may_be_damaged(tmp_path: Path, kept: bytes) -> None:
     (tmp_path / "clock.json").write_bytes(kept)
     guard = ClockGuard(_Clock(), tmp_path / "clock.json", "boot")
     guard.begin(START_MS)
-    assert guard.is_believed
+    assert guard.state == "fresh"

@@ -7,17 +7,24 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.replica.several import Town, put
+from tests.replica.several import StepClock, Town, put
 
 from tocsin.clock import SystemClock
 from tocsin.model.command import ConfirmClock
 
 DAYS_MS = 40 * 86_400_000
+_WEEKDAYS_MS = 5 * 86_400_000
+"""A clock that is ahead of the last entry by so much after a reboot is plausible."""
 
 
-def _with(folder: Path, started: str, known: str, work: Callable[[Town], Awaitable[None]]) -> None:
+def _with(
+    folder: Path, started: str, known: str, work: Callable[[Town], Awaitable[None]], *, ahead_ms: int = 0
+) -> None:
     async def whole() -> None:
         town = Town(folder, known)
+        for name in started:
+            town.clocks[name] = StepClock()
+            town.clocks[name].offset_ms = ahead_ms
         try:
             await asyncio.gather(*(town.start(name) for name in started))
             leader = await town.leader()
@@ -84,3 +91,119 @@ def what_a_person_confirms_the_other_replicas_believe_too(tmp_path: Path) -> Non
         await _until_called(town, 2)
 
     _with(tmp_path, "ab", "ab", work)
+
+
+def a_restart_of_the_process_makes_no_witness_of_a_machine_that_started_with_a_wrong_clock(
+    tmp_path: Path,
+) -> None:
+    """Two of three machines were started with the same wrong clock, and then their processes one after another."""
+
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        others = [name for name in town.replicas if name != former.name]
+        await town.until(lambda: all(each.clock.state == "steady" for each in town.replicas.values()))
+        for name in others:
+            await town.reboot(name, _WEEKDAYS_MS)
+        for name in others:
+            again = await town.restart(name)
+            await again.parts.rounds.once()
+            assert not again.clock.is_believed
+            await former.parts.rounds.once()
+        await _until_called(town, 3)
+        assert former.is_leader
+        assert former.clock.state == "steady"
+        _nothing_early(town)
+        for name in others:
+            town.clocks[name].offset_ms = 0
+        await town.until(lambda: all(each.clock.state == "steady" for each in town.replicas.values()))
+
+    _with(tmp_path, "abc", "abc", work)
+
+
+def a_restart_of_the_process_makes_no_witness_for_clocks_that_stepped(tmp_path: Path) -> None:
+    """All clocks stepped, one machine was started again, and then its process."""
+
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        other = next(name for name in town.replicas if name != former.name)
+        await town.until(lambda: all(each.clock.state == "steady" for each in town.replicas.values()))
+        for clock in town.clocks.values():
+            clock.offset_ms += _WEEKDAYS_MS
+        await town.until(lambda: not former.clock.is_believed)
+        count = len(town.world.calls)
+        await (await town.reboot(other)).parts.rounds.once()
+        await (await town.restart(other)).parts.rounds.once()
+        for replica in list(town.replicas.values()):
+            await replica.parts.rounds.once()
+            assert replica.clock.state == "stepped"
+        assert len(town.world.calls) == count
+        for clock in town.clocks.values():
+            clock.offset_ms = 0
+        await _until_called(town, 2)
+        _nothing_early(town)
+
+    _with(tmp_path, "abc", "abc", work)
+
+
+def a_right_leader_that_is_silent_for_a_moment_is_not_outvoted_by_clocks_it_contradicted(
+    tmp_path: Path,
+) -> None:
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        await town.until(lambda: all(each.clock.state == "steady" for each in town.replicas.values()))
+        others = [name for name in town.replicas if name != former.name]
+        for name in others:
+            await (await town.reboot(name, _WEEKDAYS_MS)).parts.rounds.once()
+        await town.cut(former.name)
+        for name in others:
+            await town.replicas[name].parts.rounds.once()
+            assert not town.replicas[name].clock.is_believed
+        town.heal(former.name)
+        await _until_called(town, 2)
+        _nothing_early(town)
+
+    _with(tmp_path, "abc", "abc", work)
+
+
+async def _power_cut(town: Town) -> None:
+    """For an hour. a and c show the right time then, b that of the moment when it went down. a and b are back."""
+    for name in "abc":
+        await town.stop(name)
+        town.boots[name] = 2
+    town.clocks["a"].offset_ms = town.clocks["c"].offset_ms = 0
+    await asyncio.gather(town.start("a"), town.start("b"))
+    await town.until(lambda: town.replicas["b"].is_leader or None)
+    await town.replicas["a"].parts.rounds.once()
+    await _until_called(town, 1)
+
+
+def a_clock_that_was_behind_and_is_set_right_is_believed_by_one_that_was_right_before(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        await _power_cut(town)
+        await town.replicas["b"].parts.rounds.once()
+        town.clocks["b"].offset_ms = 0
+        await _until_called(town, 2)
+        await town.start("c")
+        await town.until(lambda: all(each.clock.state == "steady" for each in town.replicas.values()))
+        _nothing_early(town)
+
+    _with(tmp_path, "abc", "abc", work, ahead_ms=-3_600_000)
+
+
+def a_clock_that_differs_from_that_of_the_last_leader_casts_no_doubt_on_one_that_agrees(
+    tmp_path: Path,
+) -> None:
+    """The one that was behind led, and is switched off. The other two are right."""
+
+    async def work(town: Town) -> None:
+        await _power_cut(town)
+        await town.stop("b")
+        await town.until(lambda: town.replicas["a"].clock.state == "doubted" or None)
+        await town.restart("a")
+        await town.until(lambda: town.replicas["a"].clock.state == "doubted" or None)
+        await town.start("c")
+        await _until_called(town, 2)
+        await town.until(lambda: all(each.clock.state == "steady" for each in town.replicas.values()))
+        _nothing_early(town)
+
+    _with(tmp_path, "abc", "abc", work, ahead_ms=-3_600_000)

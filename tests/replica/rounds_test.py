@@ -208,8 +208,9 @@ class _Town(NoPeers):
 
     def __init__(self, clock: SystemClock, state: ClockState = "steady") -> None:
         self._clock = clock
-        self._state = state
+        self.states: dict[str, ClockState] = {"b": state, "c": state}
         self.ahead_ms: dict[str, int | None] = {"b": 0, "c": 0}
+        self.leader = ""
 
     async def statuses(self) -> dict[str, PeerStatus | None]:
         now_ms = self._clock.wall_ms()
@@ -218,9 +219,10 @@ class _Town(NoPeers):
             if ahead_ms is None
             else _status(
                 name=name,
+                role="leader" if name == self.leader else "follower",
                 wall_ms=now_ms + ahead_ms,
-                clock=self._state,
-                clock_step_ms=_FAR * 9 * (self._state == "stepped"),
+                clock=self.states[name],
+                clock_step_ms=_FAR * 9 * (self.states[name] == "stepped"),
             )
             for name, ahead_ms in self.ahead_ms.items()
         }
@@ -274,6 +276,70 @@ def a_clock_that_was_just_started_does_not_vouch_for_one_that_stepped() -> None:
         rounds = Rounds(_Town(clock, state="stepped"), Handle(Ledger()), guard, Metrics(), _status, "")
         assert (await rounds.look()).verdict is Verdict.OPEN
         assert not guard.is_believed
+
+    asyncio.run(work())
+
+
+def a_clock_that_was_just_started_stays_wrong_when_the_steady_one_is_silent() -> None:
+    """Two machines that were started with the same wrong clock do not believe each other: they have heard better."""
+
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock)
+        guard = ClockGuard(clock)
+        rounds = Rounds(town, Handle(Ledger()), guard, Metrics(), _status, "")
+        town.ahead_ms, town.states = {"b": -9 * _FAR, "c": 0}, {"b": "steady", "c": "fresh"}
+        assert (await rounds.look()).verdict is Verdict.WRONG
+        town.ahead_ms["b"] = None
+        assert (await rounds.look()).verdict is not Verdict.RIGHT
+        assert guard.state == "stepped"
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("state", ["fresh", "steady"])
+@pytest.mark.parametrize("ahead_ms", [-9 * _FAR, 9 * _FAR])
+def a_restart_does_not_forget_the_clock_of_the_former_leader(
+    tmp_path: Path, state: ClockState, ahead_ms: int
+) -> None:
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock, state=state)
+        town.ahead_ms, town.leader = {"b": ahead_ms, "c": None}, "b"
+
+        def started() -> Rounds:
+            guard = ClockGuard(clock, tmp_path / "clock.json", "boot")
+            guard.begin(0)
+            if state == "steady" and town.ahead_ms["b"] is not None:
+                guard.believe()
+            return Rounds(town, Handle(Ledger()), guard, Metrics(), _status, "")
+
+        await started().look()
+        town.ahead_ms["b"] = None
+        again = started()
+        await again.may_stand()
+        assert again._clock.state == "doubted"
+        town.ahead_ms["c"] = 0
+        town.states["c"] = "steady"
+        assert await again.may_stand()
+        assert again._clock.state == "steady", "a third one tells"
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("state", ["unknown", "stepped"])
+def the_clock_of_a_leader_that_did_not_believe_it_says_nothing(state: ClockState) -> None:
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock, state=state)
+        town.ahead_ms, town.leader = {"b": 2 * AGREE_MS, "c": None}, "b"
+        guard = ClockGuard(clock)
+        guard.begin(clock.wall_ms() - 40 * 86_400_000)
+        rounds = Rounds(town, Handle(Ledger()), guard, Metrics(), _status, "")
+        await rounds.look()
+        town.ahead_ms["b"] = None
+        await rounds.may_stand()
+        assert guard.state == "unknown"
 
     asyncio.run(work())
 

@@ -261,6 +261,8 @@ class Town:
         self.world = World()
         self.handles: dict[str, Handle] = {}
         self.clocks: dict[str, StepClock] = {}
+        self.boots: dict[str, int] = {}
+        """How often a machine was started, and not only the replica on it."""
         self.receivers: dict[str, Receiver] = {}
         self.workshops: dict[Path, Workshop] = {}
         """By the disk on which they keep their records."""
@@ -274,12 +276,12 @@ class Town:
         """What happens while a leader's answer is on its way back."""
 
     def make(self, name: str, **changes: Any) -> Replica:
-        clock = self.clocks[name] = StepClock()
+        clock = self.clocks.setdefault(name, StepClock())
         handle = self.handles[name] = Handle(self.ledger)
         receiver = self.receivers[name] = Receiver(self.world, name, clock)
         paths = changes.get("paths", Paths(self.folder / name))
         workshop = self.workshops.setdefault(paths.data, Workshop(self.world, name, clock))
-        guard = ClockGuard(clock, paths.clock, "boot")
+        guard = ClockGuard(clock, paths.clock, f"boot {self.boots.get(name, 1)}")
         setup = Setup(
             name=name,
             paths=paths,
@@ -307,6 +309,18 @@ class Town:
 
     async def stop(self, name: str) -> None:
         await self.replicas.pop(name).stop()
+
+    async def restart(self, name: str) -> Replica:
+        """The process alone."""
+        await self.stop(name)
+        return await self.start(name)
+
+    async def reboot(self, name: str, ahead_ms: int = 0) -> Replica:
+        """The machine, which comes up with a clock that is put forward by so much."""
+        await self.stop(name)
+        self.boots[name] = self.boots.get(name, 1) + 1
+        self.clocks.setdefault(name, StepClock()).offset_ms += ahead_ms
+        return await self.start(name)
 
     async def close(self) -> None:
         for call in self.world.calls:

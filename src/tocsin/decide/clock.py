@@ -11,7 +11,8 @@ where nothing is known (a cold start long after the last entry), the other repli
 
 A clock that stepped never counts as a witness: when one bad time server moves all of them, they agree and are wrong.
 Nor does one that is far from the last entry after a cold start, or that agrees with one that stepped and knows nothing
-of its own past because its machine was started again: the same time server may have set them all.
+of its own past because its machine was started again: the same time server may have set them all. It does count if
+the other one saw it at this time before it stepped there: then the one that was behind was set right.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ class Opinion(NamedTuple):
     ahead_ms: int
     """Of the clock of the replica that judges."""
     state: ClockState = "steady"
+    name: str = ""
+    preceded_by: Sequence[str] = ()
+    """If it stepped: the replicas whose clocks were there before."""
 
 
 class Verdict(enum.Enum):
@@ -43,44 +47,58 @@ class Verdict(enum.Enum):
     """Nobody can tell."""
 
 
-def judge(own: ClockState, others: Sequence[Opinion], known: int) -> Verdict:
+def judge(own: Opinion, others: Sequence[Opinion], known: int) -> Verdict:
     """``known``: how many replicas there are in all, also those that do not answer."""
-    everybody = [Opinion(0, own), *others]
+    everybody = [own, *others]
     witnesses = [opinion for opinion in everybody if _is_witness(opinion, everybody)]
-    steady = [opinion.ahead_ms for opinion in witnesses if opinion.state == "steady"]
-    if steady and _agree(steady):
-        return _of(steady)
+    if (steady_ms := steady_ahead_ms(everybody)) is not None:
+        return _of(steady_ms)
     enough = max(2, known // 2 + 1)
     all_ms = [opinion.ahead_ms for opinion in witnesses]
     for witness_ms in all_ms:
         agreeing = [ahead_ms for ahead_ms in all_ms if abs(ahead_ms - witness_ms) <= AGREE_MS]
         if len(agreeing) >= enough:
-            return _of(agreeing)
-    return _of(all_ms) if all_ms and not steady and _agree(all_ms) else Verdict.OPEN
+            return _of(_middle(agreeing))
+    is_any_steady = any(opinion.state == "steady" for opinion in everybody)
+    return _of(_middle(all_ms)) if all_ms and not is_any_steady and _agree(all_ms) else Verdict.OPEN
+
+
+def steady_ahead_ms(opinions: Sequence[Opinion]) -> int | None:
+    """By how much the steady clocks are ahead of ours; None: there are none, or they do not agree."""
+    steady = [opinion.ahead_ms for opinion in opinions if opinion.state == "steady"]
+    return _middle(steady) if steady and _agree(steady) else None
 
 
 def _agree(clocks_ms: Sequence[int]) -> bool:
     return max(clocks_ms) - min(clocks_ms) <= AGREE_MS
 
 
-def is_vouched_for(own: ClockState, others: Sequence[Opinion]) -> bool:
+def is_vouched_for(own: Opinion, others: Sequence[Opinion]) -> bool:
     """Does any witness agree with our clock?"""
-    everybody = [Opinion(0, own), *others]
+    everybody = [own, *others]
     return any(_is_witness(other, everybody) and abs(other.ahead_ms) <= AGREE_MS for other in others)
 
 
 def _is_witness(opinion: Opinion, everybody: Sequence[Opinion]) -> bool:
-    """A clock that was just started and agrees with one that stepped was set by whatever moved that one."""
     if opinion.state != "fresh":
         return opinion.state == "steady"
-    stepped = (other for other in everybody if other.state == "stepped")
-    return not any(abs(other.ahead_ms - opinion.ahead_ms) <= AGREE_MS for other in stepped)
+    return not any(is_suspected_by(other, opinion) for other in everybody)
 
 
-def _of(right: Sequence[int]) -> Verdict:
-    """Our clock, compared with those that are right."""
-    middle_ms = sorted(right)[len(right) // 2]
-    return Verdict.RIGHT if abs(middle_ms) <= AGREE_MS else Verdict.WRONG
+def is_suspected_by(stepped: Opinion, fresh: Opinion) -> bool:
+    """A clock that was just started and agrees with one that stepped was set by whatever moved that one, unless it was
+    there before."""
+    agrees = abs(stepped.ahead_ms - fresh.ahead_ms) <= AGREE_MS
+    return stepped.state == "stepped" and agrees and fresh.name not in stepped.preceded_by
+
+
+def _middle(clocks_ms: Sequence[int]) -> int:
+    return sorted(clocks_ms)[len(clocks_ms) // 2]
+
+
+def _of(right_ms: int) -> Verdict:
+    """Our clock, compared with one that is right."""
+    return Verdict.RIGHT if abs(right_ms) <= AGREE_MS else Verdict.WRONG
 
 
 class Bounds(NamedTuple):

@@ -9,10 +9,12 @@ import msgspec
 
 from tocsin.model.limit import LimitView
 
-ClockState = Literal["steady", "fresh", "unknown", "stepped"]
+ClockState = Literal["steady", "fresh", "unknown", "doubted", "stepped"]
 """What a replica knows by itself of its wall clock. ``steady``: it went on evenly since it was last confirmed.
-``fresh``: the machine was started, and the clock is not far from the last entry. ``unknown``: the machine was started,
-and the clock is far from the last entry. ``stepped``: it was put forward or back."""
+``fresh``: no other replica and no person has believed it since the machine was started, and it was not far from the
+last entry. ``unknown``: the machine was started, and the clock is far from the last entry. ``doubted``: it did not
+step, and the last leader went by another time. ``stepped``: it was put forward or back, or other replicas say that it
+is wrong as such a clock is."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -54,6 +56,8 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What it knows by itself of that clock."""
     clock_step_ms: int = 0
     """By how much that clock is ahead of the time that it believes; 0: it believes the clock."""
+    clock_preceded_by: list[str] = []
+    """Replicas whose clocks showed that time before the clock here stepped to it: its step is not held against them."""
     started_ms: int = 0
     api: str = ""
     snapshots: list[SnapshotMark] = []

@@ -5,8 +5,8 @@ evenly. When the system's clock steps by more than a bound, ``wall_ms`` goes on 
 that never steps (CLOCK_BOOTTIME), and ``is_believed`` is false: whoever decides something that depends on time stops.
 No entry can be stamped with a time that a step brought about, because nobody here sees it.
 
-The offset between the two clocks is kept on disk together with the id of the boot: a restart of the process alone does
-not hide a step.
+All that is known of the clock is kept on disk together with the id of the boot: a restart of the process alone hides no
+step, ends no doubt, and proves nothing.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import asyncio
 import os
 import threading
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from tocsin.clock import Clock
 from tocsin.decide.clock import Bounds, Expected, step_of
@@ -33,11 +35,37 @@ KEPT_WITHIN_MS = 1_000
 """The offset is written anew when it has changed by more than this."""
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    """What the file holds."""
+Basis = Literal["clock", "entry", "leader", "others"]
+"""Where the time that is expected is from: the clock here, which went on evenly from there; the last entry, after a
+start of the machine; the clock of the last leader; the time that other replicas believe."""
+_NOT_BELIEVED: dict[Basis, ClockState] = {
+    "clock": "stepped",
+    "entry": "unknown",
+    "leader": "doubted",
+    "others": "stepped",
+}
+
+_COMPARED: dict[Basis, str] = {
+    "clock": "itself before",
+    "entry": "the last entry",
+    "leader": "the clock of the last leader",
+    "others": "the time that other replicas believe",
+}
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What is known of the clock within one boot. The file holds all of it. A field that is missing there makes the
+    file void: a clock of which less is known is no witness."""
 
     boot: str
     offset_ms: int
+    """Of the time that is expected, from the clock that never steps."""
+    basis: Basis
+    is_proven: bool
+    """Is the clock known to have gone on evenly since a person or other replicas believed it? The same boot alone
+    proves nothing: the machine may have started with a wrong clock."""
+    leader_offset_ms: int | None
+    """Of the clock of the last other leader, if that was believed and did not agree with the clock here."""
 
 
 class ClockGuard:
@@ -51,14 +79,14 @@ class ClockGuard:
         self._path = path
         self._boot = boot
         self.bounds = bounds or Bounds()
-        kept = self._read()
-        self._kept_ms = None if kept is None else kept.offset_ms
-        self._is_same_boot = kept is not None and kept.boot == boot != ""
-        self._offset_ms = self._system_offset() if kept is None or not self._is_same_boot else kept.offset_ms
+        self._kept = self._read()
+        """What the file holds."""
+        self._is_same_boot = self._kept is not None and self._kept.boot == boot != ""
+        self._known = _Known(boot, self.system_offset_ms(), "clock", False, None)
+        if self._kept is not None and self._is_same_boot:
+            self._known = self._kept
         self._followed_s = clock.elapsed_s()
-        self._is_cold = self._has_begun = False
-        self._is_proven = self._is_same_boot
-        """Is it known to have gone on evenly since somebody believed it?"""
+        self._has_begun = False
         self._step_ms = 0
 
     # The port
@@ -81,11 +109,15 @@ class ClockGuard:
         """What the system's wall clock shows, believed or not."""
         return self._clock.wall_ms()
 
+    def system_offset_ms(self) -> int:
+        """How far it is from the clock that never steps."""
+        return self._clock.wall_ms() - round(self._clock.elapsed_s() * 1000)
+
     @property
     def state(self) -> ClockState:
         if self.step_ms():
-            return "unknown" if self._is_cold else "stepped"
-        return "steady" if self._is_proven else "fresh"
+            return _NOT_BELIEVED[self._known.basis]
+        return "steady" if self._known.is_proven else "fresh"
 
     @property
     def is_believed(self) -> bool:
@@ -96,44 +128,81 @@ class ClockGuard:
         with self._lock:
             return self._look(self._clock.wall_ms(), self._clock.elapsed_s())
 
+    @property
+    def basis(self) -> Basis:
+        return self._known.basis
+
+    @property
+    def has_stepped_unproven(self) -> bool:
+        """Did it step, and nobody else had believed it before? A time service that answers late does that."""
+        return self.state == "stepped" and self._known.basis == "clock" and not self._known.is_proven
+
+    def leader_ahead_ms(self) -> int | None:
+        """By how much the clock of the last other leader is ahead of ours; None: they agreed, or nobody believed it."""
+        offset_ms = self._known.leader_offset_ms
+        return None if offset_ms is None else offset_ms - self.system_offset_ms()
+
     # What changes it
 
     def begin(self, last_entry_ms: int) -> None:
         """The state is there. ``last_entry_ms``: the time of its last entry; 0: there is none."""
-        self._has_begun = True
-        is_behind = self.system_ms() < last_entry_ms - self.bounds.step_ms
-        if last_entry_ms and (not self._is_same_boot or (is_behind and self.is_believed)):
-            self._expect(last_entry_ms, is_cold=True)
-        if self.is_believed:
+        with self._lock:
+            is_behind = self.system_ms() < last_entry_ms - self.bounds.step_ms
+            is_cold = self._known.basis == "entry"
+            is_later = is_cold and last_entry_ms > self._expected_ms(self._clock.elapsed_s())
+            if last_entry_ms and (not self._is_same_boot or is_later or (is_behind and self.is_believed)):
+                self._expect(last_entry_ms, "entry")
+            self._look(self._clock.wall_ms(), self._clock.elapsed_s())
+            self._has_begun = True
             self._keep()
 
     def believe(self) -> None:
         """The system's clock is right as it is: a person or the other replicas say so."""
         with self._lock:
-            self._offset_ms, self._is_cold, self._is_proven = self._system_offset(), False, True
+            self._known = _Known(self._boot, self.system_offset_ms(), "clock", True, None)
             self._followed_s = self._clock.elapsed_s()
             self._note(0)
             self._keep()
 
     def passed(self) -> None:
         """A quiet time went by in which the clock went on as it should. Only for worlds in which time can leap."""
-        self._offset_ms, self._followed_s = self._system_offset(), self._clock.elapsed_s()
+        self._known = replace(self._known, offset_ms=self.system_offset_ms())
+        self._followed_s = self._clock.elapsed_s()
 
-    def doubt(self, ahead_ms: int) -> None:
-        """The clock of those who were believed until now is so much ahead of ours."""
-        self._expect(self.system_ms() + ahead_ms, is_cold=False)
+    def doubt(self, ahead_ms: int, basis: Literal["leader", "others"]) -> None:
+        """The clock of those who were believed until now is so much ahead of ours. As far as a clock may step, that is
+        no reason for a doubt."""
+        if abs(ahead_ms) <= self.bounds.step_ms:
+            return
+        with self._lock:
+            self._expect(self.system_ms() + ahead_ms, basis)
+            self._keep()
+
+    def note_leader(self, ahead_ms: int | None) -> None:
+        """By how much the clock of another replica that leads is ahead of ours; None: it does not matter any more."""
+        with self._lock:
+            offset_ms = None if ahead_ms is None else self.system_offset_ms() + ahead_ms
+            self._known = replace(self._known, leader_offset_ms=offset_ms)
+            self._keep()
 
     # Small steps
 
     def _look(self, system_ms: int, elapsed_s: float) -> int:
         """By how much the system's clock is off; 0: not at all, and then it is followed."""
-        expected = Expected(self._expected_ms(elapsed_s), self._is_cold)
+        known = self._known
+        expected = Expected(self._expected_ms(elapsed_s), is_cold=known.basis == "entry")
         step_ms = step_of(expected, system_ms, self.bounds)
-        is_followed = self._is_cold or elapsed_s - self._followed_s >= FOLLOWED_EVERY_S
-        if step_ms == 0 and is_followed:
-            self._offset_ms, self._followed_s = system_ms - round(elapsed_s * 1000), elapsed_s
-            self._is_proven &= not self._is_cold
-            self._is_cold = False
+        is_due = elapsed_s - self._followed_s >= FOLLOWED_EVERY_S
+        is_settled = known.basis != "clock" and step_ms == 0
+        if step_ms == 0 and (is_settled or is_due):
+            self._known = replace(
+                known,
+                offset_ms=system_ms - round(elapsed_s * 1000),
+                basis="clock",
+                is_proven=known.is_proven and known.basis == "clock",
+            )
+        if is_settled or is_due:
+            self._followed_s = elapsed_s
             self._keep()
         self._note(step_ms)
         return step_ms
@@ -144,45 +213,54 @@ class ClockGuard:
             log.error(
                 "the wall clock is not believed: nothing that depends on time is decided",
                 ahead_s=round(step_ms / 1000),
-                since="the start" if self._is_cold else "a step",
+                compared_with=_COMPARED[self._known.basis],
                 remedy="set the clock right, or 'tocsin clock confirm' if it is",
             )
         elif was_ms and not step_ms:
             log.info("the wall clock is believed again")
 
-    def _expect(self, at_ms: int, *, is_cold: bool) -> None:
-        with self._lock:
-            self._offset_ms = at_ms - round(self._clock.elapsed_s() * 1000)
-            self._is_cold = is_cold
+    def _expect(self, at_ms: int, basis: Basis) -> None:
+        offset_ms = at_ms - round(self._clock.elapsed_s() * 1000)
+        self._known = replace(self._known, offset_ms=offset_ms, basis=basis)
 
     def _expected_ms(self, elapsed_s: float) -> int:
-        return self._offset_ms + round(elapsed_s * 1000)
+        return self._known.offset_ms + round(elapsed_s * 1000)
 
-    def _system_offset(self) -> int:
-        return self._clock.wall_ms() - round(self._clock.elapsed_s() * 1000)
-
-    def _read(self) -> _Kept | None:
+    def _read(self) -> _Known | None:
         if self._path is None:
             return None
         try:
-            kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+            kept = msgspec.json.decode(self._path.read_bytes(), type=_Known)
         except (OSError, msgspec.DecodeError):
             return None
         # What no clock can have shown was not written by this program.
         return kept if 0 <= kept.offset_ms + round(self._clock.elapsed_s() * 1000) < LATEST_MS else None
 
     def _keep(self) -> None:
-        is_near = self._kept_ms is not None and abs(self._kept_ms - self._offset_ms) <= KEPT_WITHIN_MS
-        if self._path is None or not self._has_begun or (is_near and self._is_same_boot):
+        """A write that fails is repeated with one of the next looks."""
+        known = self._known
+        if self._path is None or not self._has_begun or (self._kept and _is_near(self._kept, known)):
             return
         try:
             fresh = self._path.with_suffix(".new")
-            fresh.write_bytes(msgspec.json.encode(_Kept(self._boot, self._offset_ms)))
+            fresh.write_bytes(msgspec.json.encode(known))
             os.replace(fresh, self._path)
         except OSError as wrong:
-            log.warning("the clock's offset cannot be kept", reason=str(wrong))
+            log.warning("what is known of the clock cannot be kept", reason=str(wrong))
             return
-        self._kept_ms, self._is_same_boot = self._offset_ms, True
+        self._kept = known
+
+
+def _is_near(kept: _Known, known: _Known) -> bool:
+    """Is it as good as the same?"""
+    were_ms, are_ms = kept.leader_offset_ms, known.leader_offset_ms
+    if were_ms is None or are_ms is None:
+        is_leader_near = were_ms is are_ms
+    else:
+        is_leader_near = abs(were_ms - are_ms) <= KEPT_WITHIN_MS
+    is_offset_near = abs(kept.offset_ms - known.offset_ms) <= KEPT_WITHIN_MS
+    is_same = replace(known, offset_ms=kept.offset_ms, leader_offset_ms=were_ms) == kept
+    return is_leader_near and is_offset_near and is_same
 
 
 def guarded(clock: Clock, path: Path, boot: str = "") -> ClockGuard:

@@ -387,6 +387,7 @@ class Replica:
             wall_ms=wall_ms,
             clock=self.clock.state,
             clock_step_ms=self.clock.step_ms(),
+            clock_preceded_by=parts.rounds.preceded_by(),
             started_ms=self._started_ms,
             api=self.api,
             snapshots=parts.snapshotter.marks(),

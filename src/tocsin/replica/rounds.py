@@ -15,7 +15,15 @@ from typing import NamedTuple
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.decide.clock import AGREE_MS, Opinion, Verdict, is_vouched_for, judge
+from tocsin.decide.clock import (
+    AGREE_MS,
+    Opinion,
+    Verdict,
+    is_suspected_by,
+    is_vouched_for,
+    judge,
+    steady_ahead_ms,
+)
 from tocsin.errors import Diverged, JournalError
 from tocsin.journal.contract import Journal
 from tocsin.model.cluster import PeerStatus
@@ -110,9 +118,9 @@ class Rounds:
         self._held_back_since_s: float | None = None
         self._absences = Absences(clock)
         self.seen = Seen({}, {}, Verdict.OPEN)
-        self._leaders_clock: Opinion | None = None
-        """As it was last told by another one who led."""
         self._off_until_s = 0.0
+        self._apart_ms: dict[str, int] = {}
+        """Offsets of clocks that were just started, from our clock that never steps."""
 
     def stop(self) -> None:
         self._stop.set()
@@ -134,30 +142,59 @@ class Rounds:
         statuses = await self._peers.statuses()
         now_ms = self._clock.system_ms()
         told = {name: status for name, status in statuses.items() if status is not None and status.wall_ms}
-        clocks = {name: Opinion(status.wall_ms - now_ms, status.clock) for name, status in told.items()}
+        clocks = {
+            name: Opinion(status.wall_ms - now_ms, status.clock, name, status.clock_preceded_by)
+            for name, status in told.items()
+        }
         opinions = list(clocks.values())
-        self._doubt_like_others(list(told.values()), now_ms)
-        verdict = judge(self._clock.state, opinions, len(statuses) + 1)
-        if verdict is Verdict.OPEN and self._clock.state == "fresh":
+        self._note_apart(opinions)
+        self._doubt_like_others(told, clocks, now_ms)
+        self._doubt_against_steady(opinions)
+        own = self._own_opinion()
+        verdict = judge(own, opinions, len(statuses) + 1)
+        if verdict is Verdict.OPEN and own.state == "fresh":
             verdict = _yielded_to_earlier(opinions)
-        if (
-            verdict is Verdict.RIGHT
-            and self._clock.state != "steady"
-            and is_vouched_for(self._clock.state, opinions)
-        ):
-            log.info("other replicas agree with the wall clock here", was=self._clock.state)
+        if verdict is Verdict.RIGHT and own.state != "steady" and is_vouched_for(own, opinions):
+            log.info("other replicas agree with the wall clock here", was=own.state)
             self._clock.believe()
-        leaders = [clocks[name] for name, status in told.items() if status.role == "leader"]
-        self._leaders_clock = leaders[0] if leaders else self._leaders_clock
+        for leader in [clocks[name] for name, status in told.items() if status.role == "leader"]:
+            self._clock.note_leader(leader.ahead_ms if _is_believed_elsewhere(leader) else None)
         self.seen = Seen(statuses, clocks, verdict)
         return self.seen
 
-    def _doubt_like_others(self, told: Sequence[PeerStatus], now_ms: int) -> None:
+    def _own_opinion(self) -> Opinion:
+        return Opinion(0, self._clock.state, self._own().name, self.preceded_by())
+
+    def _note_apart(self, opinions: Sequence[Opinion]) -> None:
+        """Which clocks that were just started, as ours was, show another time than ours?"""
+        if self._clock.state == "fresh":
+            offset_ms = self._clock.system_offset_ms()
+            self._apart_ms |= {
+                told.name: offset_ms + told.ahead_ms for told in opinions if told.state == "fresh"
+            }
+
+    def preceded_by(self) -> list[str]:
+        """Whose clocks showed the present time before ours, which nobody had believed yet, stepped to it?"""
+        if not self._clock.has_stepped_unproven:
+            return []
+        offset_ms = self._clock.system_offset_ms()
+        return [name for name, was_ms in self._apart_ms.items() if abs(was_ms - offset_ms) <= AGREE_MS]
+
+    def _doubt_like_others(
+        self, told: Mapping[str, PeerStatus], clocks: Mapping[str, Opinion], now_ms: int
+    ) -> None:
         """A clock that was just started agrees with one that is known to have stepped: it is not believed either."""
-        for status in told:
-            agrees = abs(status.wall_ms - now_ms) <= AGREE_MS
-            if self._clock.state == "fresh" and status.clock == "stepped" and agrees:
-                self._clock.doubt(status.wall_ms - status.clock_step_ms - now_ms)
+        for name, status in told.items():
+            own = self._own_opinion()
+            if own.state == "fresh" and is_suspected_by(clocks[name], own):
+                self._clock.doubt(status.wall_ms - status.clock_step_ms - now_ms, "others")
+
+    def _doubt_against_steady(self, opinions: Sequence[Opinion]) -> None:
+        """A clock that was just started is wrong by those that went on evenly. This must not be forgotten when they do
+        not answer for a moment: two machines that were started with the same wrong clock would believe each other."""
+        ahead_ms = steady_ahead_ms(opinions)
+        if self._clock.state == "fresh" and ahead_ms is not None and abs(ahead_ms) > AGREE_MS:
+            self._clock.doubt(ahead_ms, "others")
 
     @property
     def lost(self) -> list[str]:
@@ -182,15 +219,13 @@ class Rounds:
     def _compare_with_former_leader(self, seen: Seen) -> None:
         """The next entry must not be stamped with another time than the last ones, only because another replica writes
         it: where nobody can say whose clock is right, a person has to."""
-        former = self._leaders_clock
-        is_far = former is not None and former.state != "stepped" and abs(former.ahead_ms) > AGREE_MS
-        if (
-            former is not None
-            and is_far
-            and not is_vouched_for(self._clock.state, list(seen.clocks.values()))
-        ):
-            self._clock.doubt(former.ahead_ms)
-            self._leaders_clock = None
+        former_ms = self._clock.leader_ahead_ms()
+        if former_ms is None or not self._clock.is_believed:
+            return
+        if is_vouched_for(self._own_opinion(), list(seen.clocks.values())):
+            self._clock.note_leader(None)
+        elif abs(former_ms) > AGREE_MS:
+            self._clock.doubt(former_ms, "leader")
 
     async def is_clock_off_to_all(self) -> bool:
         """Is it wrong? Asked with some patience for those who do not answer yet."""
@@ -225,6 +260,11 @@ class Rounds:
         if self._held_back_since_s is None:
             self._held_back_since_s = now_s
         return free if now_s - self._held_back_since_s > HELD_BACK_S else upto
+
+
+def _is_believed_elsewhere(leader: Opinion) -> bool:
+    """Is it a clock that another replica goes by, and not the one here?"""
+    return leader.state in ("steady", "fresh") and abs(leader.ahead_ms) > AGREE_MS
 
 
 def _yielded_to_earlier(opinions: Sequence[Opinion]) -> Verdict:

@@ -19,9 +19,11 @@ from tocsin.decide.outcome import Ended, Settlement, settle
 from tocsin.decide.timeline import Plan
 from tocsin.model.rule import Missed, decode_rule
 from tocsin.replica import clock_guard, launcher, leader, outcomes, rounds
+from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.flight import Flight
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.outlook import Outlook
+from tocsin.replica.rounds import Rounds
 from tocsin.replica.scheduler import Agenda, agenda
 
 
@@ -115,6 +117,23 @@ def steps_are_believed() -> AbstractContextManager[None]:
     return replaced(clock_guard, step_of=lambda expected, wall_ms, bounds: 0)
 
 
+def a_restart_proves_the_clock() -> AbstractContextManager[None]:
+    sound = ClockGuard._read
+
+    def read(self: ClockGuard) -> Any:
+        kept = sound(self)
+        if kept is None:
+            return None
+        shown_ms = self.system_offset_ms()
+        return msgspec.structs.replace(kept, offset_ms=shown_ms, basis="clock", is_proven=True)
+
+    return replaced(ClockGuard, _read=read)
+
+
+def silence_withdraws_what_was_said_of_the_clock() -> AbstractContextManager[None]:
+    return replaced(Rounds, _doubt_against_steady=lambda self, opinions: None)
+
+
 def edits_are_overlooked() -> AbstractContextManager[None]:
     """What was read of a schedule once is used from then on."""
     sound = Outlook.rows
@@ -128,6 +147,15 @@ def edits_are_overlooked() -> AbstractContextManager[None]:
 
     return replaced(Outlook, rows=rows)
 
+
+_TWO_WRONG_STARTS = Search(
+    ("wrong start",),
+    3,
+    once_a_second(target=calling("plain")),
+    lasts_s=60,
+    count=1,
+    given={"machines": ["a", "b"], "for_s": 5.0},
+)
 
 MUTANTS = (
     Mutant(
@@ -219,6 +247,20 @@ MUTANTS = (
             given={"machines": ["a", "b", "c"], "by_s": 40 * 86_400},
         ),
         steps_are_believed,
+    ),
+    Mutant(
+        "restart proves the clock",
+        "a clock passes for steady after a restart of the process, and no doubt about it is kept",
+        ("clock steps",),
+        _TWO_WRONG_STARTS,
+        a_restart_proves_the_clock,
+    ),
+    Mutant(
+        "silence withdraws what was said of the clock",
+        "clocks that a steady one contradicts believe each other as soon as that one does not answer",
+        ("clock steps",),
+        _TWO_WRONG_STARTS,
+        silence_withdraws_what_was_said_of_the_clock,
     ),
     Mutant(
         "edit overlooked",

@@ -9,8 +9,10 @@ FIELDS: dict[str, dict[str, dict[str, Any]]] = {
         "leader": {"description": "Whose clock it is. Empty: nobody leads, and it is that of who answers."},
         "is_believed": {"description": "False: nothing that depends on time is decided."},
         "state": {
-            "description": "`steady`: it went on evenly. `fresh`: the machine was started, and the clock is plausible. "
-            "`unknown`: the machine was started, and it is far from the last entry. `stepped`: it was put elsewhere."
+            "description": "`steady`: it went on evenly since it was believed. `fresh`: it is plausible, and nobody "
+            "else has believed it since the machine was started. `unknown`: the machine was started, and it is far "
+            "from the last entry. `doubted`: the last leader went by another time. `stepped`: it was put elsewhere, or "
+            "is wrong by other replicas."
         },
         "shows": {"description": "What the machine's wall clock shows."},
         "believed": {"description": "The time that entries are stamped with."},

@@ -198,7 +198,7 @@ def _clocks_differ(service: Service) -> str:
     whose = (
         f"The clocks of other replicas differ from the one here ({listed})"
         if not rounds.seen.is_clock_off
-        else f"The clock here is off: the others agree ({listed}), so this replica does not stand for office"
+        else f"The clock here is not the one that is gone by ({listed}), so this replica does not stand for office"
     )
     return f"{whose}. 'timedatectl' or 'chronyc tracking' on each machine shows whether it is right."
 
@@ -260,6 +260,10 @@ def clock_problem(service: Service) -> str:
     shown = f"{_length(abs(step_ms))} {'ahead of' if step_ms > 0 else 'behind'}"
     if clock.state == "unknown":
         return f"the wall clock is {shown} the last entry, and the machine was started since"
+    if clock.basis == "leader":
+        return f"the wall clock is {shown} that of the last leader, and no other replica agrees with it"
+    if clock.basis == "others":
+        return f"the wall clock is {shown} the time that other replicas believe"
     return f"the wall clock has stepped: it is {shown} the time that was believed until then"
 
 

@@ -37,6 +37,7 @@ FAULTS: dict[str, Callable[[World, dict[str, Any]], Awaitable[None]]] = {
     "no room": ways.no_room,
     "step": timepieces.step,
     "far step": timepieces.far_step,
+    "wrong start": timepieces.wrong_start,
     "stopped clock": timepieces.stopped,
     "drift": timepieces.drift,
     "slow disk": disks.slow,

@@ -46,11 +46,19 @@ async def power(world: World, what: dict[str, Any]) -> None:
     """The whole machine goes down, with the part of the journal that it keeps and all commands that run there."""
     machine = chosen(world, what["who"])
     world.fault("power", f"machine {machine.name} goes down for {what['for_s']} s", machine.name)
+    go_down(world, machine)
+    await asyncio.sleep(what["for_s"])
+    come_up(world, machine)
+
+
+def go_down(world: World, machine: Machine) -> None:
     machine.crash()
     machine.workshop.lose_power()
     machine.boots += 1
     world.quorum.up[machine.name] = False
-    await asyncio.sleep(what["for_s"])
+
+
+def come_up(world: World, machine: Machine) -> None:
     world.quorum.up[machine.name] = True
     world.quorum.spread()
     world.network.changed()

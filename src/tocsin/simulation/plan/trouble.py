@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 FAR_S = 40 * 86_400
+PLAUSIBLE_S = 5 * 86_400
+"""Ahead of the last entry by so much, a clock is believed after a start of its machine if nobody tells otherwise."""
 Drawn = tuple[float, str, dict[str, Any]]
 _Draw = Callable[[random.Random, list[str]], dict[str, Any]]
 
@@ -75,6 +77,12 @@ def _far_step(chance: random.Random, names: list[str]) -> dict[str, Any]:
     }
 
 
+def _wrong_start(chance: random.Random, names: list[str]) -> dict[str, Any]:
+    most = len(names) - 1
+    machines = sorted(chance.sample(names, chance.randint(min(1, most), most)))
+    return {"machines": machines, "by_s": PLAUSIBLE_S, "for_s": _for_s(chance, 1, 10)}
+
+
 def _drift(chance: random.Random, names: list[str]) -> dict[str, Any]:
     return {"who": _who(chance, names), "rate": chance.choice([0.96, 1.04]), "for_s": _for_s(chance, 5, 60)}
 
@@ -117,7 +125,13 @@ _FAMILIES: dict[str, dict[str, _Draw]] = {
         "late entries": _lasting(0.2, 8),
         "no room": _lasting(0.5, 20),
     },
-    "clock": {"step": _step, "far step": _far_step, "stopped clock": _lasting(2, 40), "drift": _drift},
+    "clock": {
+        "step": _step,
+        "far step": _far_step,
+        "wrong start": _wrong_start,
+        "stopped clock": _lasting(2, 40),
+        "drift": _drift,
+    },
     "disk": {
         "slow disk": _lasting(1, 20),
         "lose one disk": _lost_disks(1),

@@ -43,7 +43,12 @@ def check(history: History) -> Iterator[Finding]:
         if row.state == "succeeded" and "succeeded" not in by_hand.get(row.name, ()):
             if not any(call.had_effect for call in made):
                 yield Finding(when, f"{row.name} is recorded as succeeded and was never done", row.name)
-        elif row.state == "in_doubt" and row.attempt and not row.cancel and not row.reason.endswith(EARLIER_CALL):
+        elif (
+            row.state == "in_doubt"
+            and row.attempt
+            and not row.cancel
+            and not row.reason.endswith(EARLIER_CALL)
+        ):
             limit = retry_of(version.schedule).limit or IN_DOUBT_AGAIN
             if row.attempt <= limit:
                 text = f"{row.name} was given up in doubt after attempt {row.attempt}; {limit + 1} were to be made"

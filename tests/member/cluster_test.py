@@ -11,6 +11,7 @@ import pytest
 from tests.member.town import House, a_town, ids, keeps, remembers, until
 
 from tocsin.errors import ClusterError, JournalUnavailable, OfficeTaken
+from tocsin.member.record import Memory
 
 
 def three_empty_replicas_found_one_cluster(tmp_path: Path) -> None:
@@ -165,8 +166,10 @@ def a_replica_that_moves_tells_the_others(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def a_copy_of_a_disk_is_not_started_while_the_replica_runs(tmp_path: Path) -> None:
-    """Two etcds that are one member would each acknowledge what the other does not have."""
+@pytest.mark.parametrize("is_recognised", [True, False])
+def a_copy_of_a_disk_is_not_started_while_the_replica_runs(tmp_path: Path, is_recognised: bool) -> None:
+    """Two etcds that are one member would each acknowledge what the other does not have. The copy of a virtual machine
+    is not recognised by its files."""
 
     async def story() -> None:
         async with a_town(tmp_path) as town:
@@ -180,8 +183,12 @@ def a_copy_of_a_disk_is_not_started_while_the_replica_runs(tmp_path: Path) -> No
             town.houses |= {"b": again, "copy": copy}
             copy.data = tmp_path / "copy"
             copy.settings = msgspec.structs.replace(copy.settings, data=copy.data)
-            with pytest.raises(ClusterError, match="is a copy of its disk"):
+            if not is_recognised:
+                Memory(copy.data / "member", "b").sign()
+            said = f"b runs at {again.address()}" if is_recognised else "is a copy of its disk"
+            with pytest.raises(ClusterError, match=said):
                 await copy.start()
+            assert copy.pid() is None
 
     asyncio.run(story())
 

@@ -25,7 +25,7 @@ def _digest(text: str) -> str:
 
 def _hello(
     name: str,
-    condition: Literal["empty", "bereft", "founding", "founded", "recovering"] = "empty",
+    condition: Literal["empty", "bereft", "copied", "founding", "founded", "recovering"] = "empty",
     **more: str,
 ) -> Hello:
     return Hello(
@@ -37,7 +37,7 @@ def _conditions(name: str) -> st.SearchStrategy[Hello | None]:
     return st.none() | st.builds(
         _hello,
         st.just(name),
-        st.sampled_from(["empty", "bereft", "founding", "founded", "recovering"]),
+        st.sampled_from(["empty", "bereft", "copied", "founding", "founded", "recovering"]),
         token=st.sampled_from([f"disk of {name}", "another disk"]),
         founding=st.sampled_from(["", "one cluster", _all_empty_token()]),
         cluster=st.sampled_from([LIST, "a=h1:8410,b=h2:8410"]),
@@ -89,7 +89,7 @@ def nobody_founds_with_one_who_belonged_to_a_cluster(
 ) -> None:
     me = a or _hello("a", "bereft")
     choice = decide(me, {"b": b, "c": c}, _digest)
-    if "bereft" in {hello.condition for hello in (me, b, c) if hello is not None}:
+    if {"bereft", "copied"} & {hello.condition for hello in (me, b, c) if hello is not None}:
         assert not isinstance(choice, Found)
 
 
@@ -98,6 +98,23 @@ def what_is_left_of_a_cluster_is_named() -> None:
     assert isinstance(choice, Wait)
     assert "b belonged to a cluster" in choice.reason
     assert "empty the data directory of b" in choice.remedy
+
+
+def a_replica_with_a_copy_waits_for_the_others_and_joins_them() -> None:
+    me = _hello("a", "copied")
+    silent = decide(me, {"b": _hello("b", "copied"), "c": None}, _digest)
+    assert isinstance(silent, Wait)
+    assert silent.reason == "no answer from c"
+    assert "start all replicas that --cluster names" in silent.remedy
+    assert decide(me, {"b": _hello("b", "founded"), "c": None}, _digest) == Join(["b"])
+
+
+def where_only_copies_are_left_a_person_has_to_say_so() -> None:
+    hellos = {"b": _hello("b", "copied"), "c": _hello("c", "bereft")}
+    choice = decide(_hello("a", "copied"), hellos, _digest)
+    assert isinstance(choice, Wait)
+    assert "the cluster's data in a, b is a copy" in choice.reason
+    assert "with the newest copy with --recover" in choice.remedy
 
 
 @given(_conditions("c"))

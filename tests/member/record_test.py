@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tocsin import original
 from tocsin.errors import ClusterError, OfficeTaken
 from tocsin.member.record import Memory
+from tocsin.original import identity
 
 
 def _memory(folder: Path, name: str = "a") -> Memory:
@@ -59,9 +61,115 @@ def what_a_person_restored_is_not_left_of_a_cluster(tmp_path: Path) -> None:
     assert _memory(tmp_path).record.condition == "empty"
 
 
-def data_without_a_record_still_remembers(tmp_path: Path) -> None:
+def data_without_a_record_may_be_an_older_one(tmp_path: Path) -> None:
     _with_data(tmp_path)
-    assert _memory(tmp_path).record.condition == "founded"
+    memory = _memory(tmp_path)
+    assert memory.record.condition == "founded"
+    assert memory.is_copy()
+    memory.keep(asked=True)
+    assert _memory(tmp_path).is_copy(), "a record that is written later does not make it this replica's own"
+
+
+def data_from_a_version_that_made_no_marks_is_this_replica_s_own(tmp_path: Path) -> None:
+    _memory(tmp_path).keep(condition="founded")
+    _with_data(tmp_path)
+    assert not _memory(tmp_path).is_copy()
+
+
+def _signed(folder: Path) -> Path:
+    """Its data directory."""
+    _memory(folder).keep(condition="founding")
+    _with_data(folder)
+    _memory(folder).sign()
+    assert not _memory(folder).is_copy()
+    return folder / "member"
+
+
+def _put_back(copy: Path, data: Path) -> None:
+    """As by ``rm -r data; cp -a copy data``: inode numbers are often the same ones."""
+    shutil.rmtree(data)
+    shutil.copytree(copy, data)
+
+
+@pytest.mark.parametrize("part", [".", "etcd", "member.json"])
+def data_that_was_put_back_is_recognised_whatever_part_of_it_was(tmp_path: Path, part: str) -> None:
+    data = _signed(tmp_path)
+    shutil.copytree(data, tmp_path / "copy")
+    _memory(tmp_path).sign()  # the replica went on
+    if (data / part).is_dir():
+        _put_back(tmp_path / "copy" / part, data / part)
+    else:
+        shutil.copy2(tmp_path / "copy" / part, data / part)
+    token = _memory(tmp_path).read().token  # type: ignore[union-attr]
+    for _ in range(2):
+        memory = _memory(tmp_path)
+        assert memory.is_copy()
+        assert memory.record.token != token, "the original may run elsewhere"
+
+
+def a_copy_of_the_newest_data_is_recognised_too(tmp_path: Path) -> None:
+    data = _signed(tmp_path)
+    shutil.copytree(data, tmp_path / "copy")
+    _put_back(tmp_path / "copy", data)
+    assert _memory(tmp_path).is_copy()
+
+
+def what_rsync_puts_back_is_recognised_after_a_start_or_a_stop(tmp_path: Path) -> None:
+    """It replaces only files that look different by size or time."""
+    data = _signed(tmp_path)
+    shutil.copytree(data, tmp_path / "copy")
+    _memory(tmp_path).sign()
+    for file in [path for path in (tmp_path / "copy").rglob("*") if path.is_file()]:
+        place = data / file.relative_to(tmp_path / "copy")
+        seen, old = place.stat() if place.exists() else None, file.stat()
+        if seen is None or (seen.st_size, seen.st_mtime_ns) != (old.st_size, old.st_mtime_ns):
+            place.unlink(missing_ok=True)
+            shutil.copy2(file, place)
+    assert _memory(tmp_path).is_copy()
+
+
+def a_directory_that_is_renamed_is_the_same(tmp_path: Path) -> None:
+    data = _signed(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    data.rename(tmp_path / "elsewhere" / "member")
+    assert not _memory(tmp_path / "elsewhere").is_copy()
+
+
+def a_directory_whose_owner_or_rights_are_changed_is_the_same(tmp_path: Path) -> None:
+    data = _signed(tmp_path)
+    (mark,) = data.rglob(".original-*")
+    if "generation" not in identity(mark):
+        pytest.skip("this file system numbers no generations of an inode")
+    mark.chmod(0o640)
+    assert not _memory(tmp_path).is_copy()
+
+
+def without_generations_the_time_of_the_last_change_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(original, "_generation", lambda _: 0)
+    data = _signed(tmp_path)
+    shutil.copytree(data, tmp_path / "copy")
+    _put_back(tmp_path / "copy", data)
+    assert _memory(tmp_path).is_copy()
+
+
+def a_crash_while_the_mark_is_renewed_leaves_the_data_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _signed(tmp_path)
+    for step in ("keep", "_write"):
+        with monkeypatch.context() as broken:
+            broken.setattr(Memory, step, _crash)
+            with pytest.raises(KeyboardInterrupt):
+                _memory(tmp_path).sign()
+        assert not _memory(tmp_path).is_copy()
+    _memory(tmp_path).sign()
+    assert len(list(tmp_path.rglob(".original-*"))) == 1
+
+
+def _crash(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
 
 def half_made_data_remembers_nothing(tmp_path: Path) -> None:

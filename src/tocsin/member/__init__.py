@@ -7,21 +7,24 @@ where to look for the others.
 ::
 
     <data>/member/member.json      what this disk remembers: its token, and whether it belongs to a cluster
-    <data>/member/etcd/            etcd's data
+    <data>/member/etcd/            etcd's data, and in it the mark by which a copy is recognised
     <data>/member/etcd.log         what etcd prints, and .1 for what came before
-    <data>/member/etcd.removed/    the data of a member that the others removed, until it happens again
+    <data>/member/etcd.removed/    the data of a member that the cluster has no more, until it happens again
     <data>/member/tls/             certificates derived from the cluster's secret
     <data>/member/recovered.json   the cluster went on with this replica alone, and the journal does not say so yet
 
 How a replica comes up:
 
 =====================================  ========================================================================
-it has data                            etcd is started with it, or taken over if it still runs
+it has data, as it was written         etcd is started with it, or taken over if it still runs
 empty, all others are empty too        they found the cluster together
 empty, another belongs to a cluster    it joins, as a new member in the old one's place, if it may
 empty, and some do not answer          it waits, and says for whom
 bereft: it has a state, and no etcd    it joins like an empty one, but founds nothing
-``--recover``, and it has data         the others are struck off, and join again with empty disks
+it has data, put back from a copy      it joins like an empty one, and its data is put aside then
+the same, and ``--cluster`` names      etcd is started with it: nobody could know more
+nobody else
+``--recover``, and it has data         the others are struck off, and join again with empty disks, or with copies
 =====================================  ========================================================================
 
 What goes wrong and what happens then:
@@ -39,7 +42,7 @@ another secret                         the handshake fails; neither learns anyth
 ``record``       what this disk remembers
 ``files``        small files, written as a whole
 ``founding``     to found, to join or to wait: a pure decision, and the asking for it
-``joining``      how the others take in a replica with an empty disk
+``joining``      how the others take in a replica with an empty disk, or with a copy
 ``recovery``     going on after the majority was lost
 ``program``      the etcd program and its options
 ``process``      keeps it running

@@ -1,13 +1,14 @@
-"""An empty disk must never pass for a member that remembers.
+"""An empty disk, or an older copy of one, must never pass for a member that remembers.
 
 A member of a quorum has promised things: votes, entries. One that comes back without its disk and under its old
-identity has forgotten them, and what a majority agreed on may be lost. So a replica whose disk is empty asks all the
-others first:
+identity has forgotten them, and what a majority agreed on may be lost. An older copy of its disk has forgotten some of
+them. So a replica whose disk is empty, or a copy, asks all the others first:
 
 ==================================================  ==========================================================
 one of them goes on alone with what is left         wait: it has to write down what was lost before others lead
 one of them belongs to a cluster                    join it, as a new member in the old one's place
 one of them does not answer                         wait: it may be the one that remembers
+one of them, or this one, has a copy                wait: a person has to say that nobody knows more (``--recover``)
 one of them, or this one, belonged to a cluster     wait: a new one would begin with nothing
 all are empty or founding, and all mean the same    found the cluster
 ==================================================  ==========================================================
@@ -66,7 +67,7 @@ class Wait(NamedTuple):
 def decide(
     me: Hello, others: Mapping[str, Hello | None], digest: Callable[[str], str]
 ) -> Found | Join | Wait:
-    """What a replica with an empty disk may do, after what the others said."""
+    """What a replica with an empty disk, or with a copy, may do, after what the others said."""
     recovering = sorted(name for name, hello in others.items() if hello and hello.condition == "recovering")
     if recovering:
         return Wait(still_recovering(", ".join(recovering)), "it takes a few seconds")
@@ -75,7 +76,10 @@ def decide(
         return Join(founded)
     silent = sorted(name for name, hello in others.items() if hello is None)
     if silent:
-        return Wait(f"no answer from {', '.join(silent)}", "start all replicas that --cluster names")
+        remedy = "start all replicas that --cluster names"
+        if me.condition == "copied":
+            remedy += "; if they are lost for ever, start this one with --recover"
+        return Wait(f"no answer from {', '.join(silent)}", remedy)
     heard = {name: hello for name, hello in others.items() if hello is not None}
     for name, hello in sorted(heard.items()):
         if hello.cluster != me.cluster:
@@ -83,6 +87,14 @@ def decide(
                 f"{name} was started with another list of replicas: {hello.cluster}",
                 f"give the same --cluster to all; here it is {me.cluster}",
             )
+    copied = sorted(hello.name for hello in (me, *heard.values()) if hello.condition == "copied")
+    if copied:
+        return Wait(
+            f"the cluster's data in {', '.join(copied)} is a copy, and no replica has it as it was written",
+            "if a replica still has it, bring that disk back and start it. If all were put back from copies, start the "
+            "replica with the newest copy with --recover: the others then join it. What was acknowledged since that "
+            "copy is lost",
+        )
     bereft = sorted(hello.name for hello in (me, *heard.values()) if hello.condition == "bereft")
     if bereft:
         return Wait(
@@ -99,6 +111,11 @@ def decide(
                 f"if none of them was ever in use, remove the folder 'member' in the data of {name}",
             )
     return Found(token)
+
+
+def describe_disk(*, is_copy: bool) -> str:
+    """Why this replica cannot just start."""
+    return "the etcd data of this replica is a copy" if is_copy else "this replica's disk is empty"
 
 
 def still_recovering(name: str) -> str:
@@ -162,7 +179,7 @@ class Inquiry:
                 tell("")
                 return choice
             tell(choice.reason)
-            self._say(choice)
+            self._say(choice, describe_disk(is_copy=me.condition == "copied"))
             await self._clock.wait(self._never, _ASK_EVERY_S)
 
     async def gather(self) -> None:
@@ -192,7 +209,7 @@ class Inquiry:
         self._silence.pop(member.name, None)
         return hello
 
-    def _say(self, choice: Wait) -> None:
+    def _say(self, choice: Wait, disk: str) -> None:
         """When it changes, and now and then."""
         now = self._clock.elapsed_s()
         reason, since = self._said
@@ -200,7 +217,7 @@ class Inquiry:
             self._said = (choice.reason, now)
             why, remedy = self._missing()
             _log.warning(
-                "this replica's disk is empty; it waits for the others",
+                f"{disk}; it waits for the others",
                 reason=f"{choice.reason}: {why}" if why else choice.reason,
                 remedy=remedy or choice.remedy,
             )

@@ -1,4 +1,4 @@
-"""How a replica with an empty disk gets into a cluster that exists.
+"""How a replica with an empty disk, or with a copy of one, gets into a cluster that exists.
 
 It goes in as a new member, never as the one it was: what that one promised is forgotten. So the old member of the same
 name, or at the same address, is removed first, unless it runs. Any step may be the last before a crash; the next try
@@ -20,7 +20,7 @@ from tocsin.journal.contract import Roster
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.messages import EtcdMember as Voter
 from tocsin.member.address import etcd_url, raft_url
-from tocsin.member.founding import Greeter, Inquiry, still_recovering
+from tocsin.member.founding import Greeter, Inquiry, describe_disk, still_recovering
 from tocsin.member.health import healthy, is_of, is_running
 from tocsin.member.process import find
 from tocsin.member.record import Memory
@@ -39,7 +39,7 @@ def _remedy(reason: str) -> str:
 
 def _taken(name: str, what: str) -> ClusterError:
     return ClusterError(
-        f"{what}, and this replica with its empty disk would take its place",
+        f"{what}, and this replica, which joins anew, would take its place",
         hint=f"stop it first, or take another --name; if it cannot be stopped: tocsin cluster remove {name}",
     )
 
@@ -86,7 +86,7 @@ class Door:
             if reason != said or now - said_s >= _TELL_EVERY_S:
                 said, said_s = reason, now
                 _log.warning(
-                    "this replica's disk is empty; it waits until it can join the others",
+                    f"{describe_disk(is_copy=self._memory.is_copy())}; it waits until it can join the others",
                     reason=reason,
                     remedy=_remedy(reason),
                 )
@@ -102,7 +102,7 @@ class Door:
         await self._check_gone(former)
         await self._check_settled()
         for peer in former:
-            _log.info("the member that lost its disk is replaced", member=f"{peer.id:x}")
+            _log.info("the former member of this replica is replaced", member=f"{peer.id:x}")
             await self._client.remove_member(peer.id)
         self._memory.keep(asked=True)
         await self._client.add_member([raft_url(self._own)])

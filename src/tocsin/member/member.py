@@ -100,11 +100,13 @@ class EtcdMember:
         record = self._memory.record
         # Who is joining remembers from its first entry on, not only when its journal is open.
         joining = record.condition in ("empty", "bereft") and self._memory.has_data()
-        condition = "founded" if joining else record.condition
+        is_copy = self._memory.is_copy() and not self._is_recovering
+        condition = "copied" if is_copy else "founded" if joining else record.condition
+        # Whoever joined before the loss is written down could take office and know nothing of it.
+        is_recovering = self._is_recovering or (self.recovered_ms is not None and not is_copy)
         return Hello(
             self._own.name,
-            # Whoever joined before the loss is written down could take office and know nothing of it.
-            "recovering" if self._is_recovering or self.recovered_ms is not None else condition,
+            "recovering" if is_recovering else condition,
             record.token,
             founding=record.founding,
             cluster=self._enrolment.spelt,
@@ -174,9 +176,12 @@ class EtcdMember:
         self._client = self._client_of([self.endpoints()[0]])
         self._others = self._client_of(self.endpoints()[1:])
         self._force = self._is_recovering = await self._recovery.is_due(self._recover)
+        is_copy = not self._force and self._memory.is_copy()
+        if is_copy:
+            self._judge_copy()
         # An etcd may still run that has lost its disk. It is not to go on.
-        afresh = self._force or not self._memory.has_data()
-        if not self._memory.has_data():
+        afresh = self._force or is_copy or not self._memory.has_data()
+        if not self._memory.has_data() or (is_copy and self._enrolment.others):
             await self._settle()
         elif not self._force:
             await self._check_alone()
@@ -184,10 +189,27 @@ class EtcdMember:
         if self._is_recovering:
             await self._recovery.make_whole(self._client)
             await process.stop()
+            self._force = False
             process, watch = await self._run(program, afresh=True)
             self._recovery.mark()
             self._is_recovering = False
         watch.start()
+
+    def _judge_copy(self) -> None:
+        """A copy may be older than what this replica has acknowledged: only the other replicas can know that."""
+        if self._enrolment.others:
+            _log.warning(
+                "the etcd data of this replica is a copy and may be too old: it joins the other replicas anew",
+                directory=str(self._memory.etcd),
+                remedy="start the other replicas first",
+            )
+            return
+        _log.warning(
+            "the etcd data of this replica is a copy; --cluster names no other replica, so it goes on from there",
+            directory=str(self._memory.etcd),
+            remedy="if the cluster has other replicas, stop this one and name them in --cluster",
+        )
+        self._memory.sign()
 
     async def _check_alone(self) -> None:
         """Its disk may be a copy. Two etcds that are one member would each acknowledge what the other does not have."""
@@ -228,14 +250,22 @@ class EtcdMember:
             await self._watch.hand_over()
         if self._process is not None:
             await self._process.stop()
+            self._renew_mark()
         for client in (self._client, self._others):
             if client is not None:
                 await client.close()
         self._watch = self._process = self._client = self._others = None
         self._memory.unlock()
 
+    def _renew_mark(self) -> None:
+        """Before etcd is started and after it has ended: a copy that was made before is then recognised by the name of
+        its mark. But data of which nobody has said that it is this replica's own does not become so by a stop."""
+        if self._memory.has_data() and not self._memory.is_copy() and not self._is_recovering:
+            with suppress(ClusterError):  # a full disk: the present mark stays, and is as good
+                self._memory.sign()
+
     async def _settle(self) -> None:
-        """etcd has no data: found or join."""
+        """etcd has no data, or a copy: found or join."""
         digest = self._enrolment.credentials.digest
         choice = await self._inquiry.settle(self.condition(), digest, self._tell)
         if isinstance(choice, Found):
@@ -247,14 +277,19 @@ class EtcdMember:
                 self._memory.keep(condition="empty", founding="")
             _log.info("this replica joins the cluster", through=", ".join(choice.others))
             self._ticket = await self._enter()
+            if self._memory.is_copy():
+                aside = self._memory.set_aside(asked=True)
+                _log.warning("the copy of the former etcd data was put aside", aside=str(aside))
 
     async def _once(self) -> list[str]:
         """What etcd needs to be told as long as it has no data; nothing any more when it has."""
         if self._memory.has_data():
-            force, self._force = self._force, False
-            return list(RECOVERING) if force else []
+            self._check_original()
+            self._renew_mark()
+            return list(RECOVERING) if self._force else []
         with suppress(FileNotFoundError):
             shutil.rmtree(self._memory.etcd)
+        self._memory.sign()
         record = self._memory.record
         if record.condition == "founding":
             members = [self._own, *self._enrolment.others]
@@ -262,6 +297,14 @@ class EtcdMember:
             return _initial("new", together, f"tocsin-{record.founding}")
         ticket, self._ticket = self._ticket or await self._enter(), None
         return _initial("existing", ticket.initial_cluster)
+
+    def _check_original(self) -> None:
+        """The data may have been replaced while this process runs."""
+        if self._memory.is_copy() and not self._is_recovering:
+            raise ClusterError(
+                f"{self._memory.etcd} is a copy, and not the directory that this replica wrote",
+                hint="restart this replica: it then joins the others anew",
+            )
 
     async def _enter(self) -> Ticket:
         assert self._others is not None

@@ -1,4 +1,9 @@
-"""What this disk remembers of the cluster: ``member.json``, beside the etcd whose data it speaks of."""
+"""What this disk remembers of the cluster: ``member.json``, beside the etcd whose data it speaks of.
+
+The data of etcd holds a mark, a file with a random name, and the record holds the identity of that file. In a directory
+that was put back from a copy the mark is another file. Its log may be older than what this replica has acknowledged, so
+a majority with its vote could lose acknowledged entries.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,13 @@ import msgspec
 
 from tocsin.errors import ClusterError, OfficeTaken
 from tocsin.member.files import make_folder, unwritable, write_whole
+from tocsin.original import identity
 from tocsin.replica.parts import Paths
 
 Condition = Literal["empty", "bereft", "founding", "founded"]
+_MARK = ".original-"
+_LOST_RECORD = "the record was lost"
+"""In place of a mark. No file has this identity."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -31,6 +40,8 @@ class Record(msgspec.Struct, frozen=True):
     """This disk has asked to be taken into a cluster, and no other member has its place."""
     recovered_ms: int = 0
     """When ``--recover`` was carried out; 0 again after a start without it."""
+    original: str = ""
+    """The name of the mark in etcd's data, and its identity. Empty: a version that made no marks wrote this record."""
 
 
 def replica_of(data: Path) -> str:
@@ -91,14 +102,44 @@ class Memory:
         log = self.etcd / "member" / "wal"
         return log.is_dir() and any(log.iterdir())
 
-    def set_aside(self) -> Path:
-        """Be let in anew, but leave the data for who may want to look at it. Only the last one is kept."""
+    def is_copy(self) -> bool:
+        """Is the data of etcd another one than this replica wrote here?"""
+        if not self.has_data():
+            return False
+        return self._is_of_another(self.record)
+
+    def _is_of_another(self, record: Record) -> bool:
+        name, _, known = record.original.partition(" ")
+        return bool(name) and identity(self._marked / name) != known
+
+    def sign(self, **changes: object) -> None:
+        """The data of etcd is this replica's own. Durable when it returns. Each time the mark gets another name: rsync
+        does not replace a file that looks like the one in the copy, and would leave the mark alone."""
+        mark = self._marked / f"{_MARK}{secrets.token_hex(8)}"
+        try:
+            make_folder(self._marked)
+            write_whole(mark, b"")
+        except OSError as wrong:
+            raise unwritable(mark, wrong) from None
+        self.keep(original=f"{mark.name} {identity(mark)}", **changes)
+        for former in self._marked.glob(f"{_MARK}*"):
+            if former.name != mark.name:
+                former.unlink(missing_ok=True)
+
+    @property
+    def _marked(self) -> Path:
+        """Where etcd keeps its log, and looks at nothing that it does not know."""
+        return self.etcd / "member"
+
+    def set_aside(self, *, asked: bool = False) -> Path:
+        """Be let in anew, but leave the data for who may want to look at it. Only the last one is kept. ``asked``: the
+        others have let this replica in already."""
         aside = self.folder / "etcd.removed"
         if aside.exists():
             shutil.rmtree(aside)
         if self.etcd.exists():
             self.etcd.rename(aside)
-        self._write(self._blank("bereft"))
+        self._write(msgspec.structs.replace(self._blank("bereft"), asked=asked))
         return aside
 
     def _found(self) -> Record:
@@ -112,7 +153,10 @@ class Memory:
                 hint=f"start it with --name {record.name}, or choose another --data directory",
             )
         if self.has_data():
-            return record or Record(self._name, secrets.token_hex(16), "founded")
+            record = record or Record(self._name, "", "founded", original=_LOST_RECORD)
+            # The disk that a copy was made of has the same token, and may run elsewhere.
+            token = secrets.token_hex(16) if self._is_of_another(record) else record.token
+            return msgspec.structs.replace(record, token=token)
         if record is not None and record.condition == "bereft":
             return record
         if self._was_in_use() or (record is not None and record.condition == "founded"):

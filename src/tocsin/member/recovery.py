@@ -77,7 +77,7 @@ class Recovery:
         """It is done."""
         now_ms = self._clock.wall_ms()
         write_whole(self._marker, msgspec.json.encode(_Marker(now_ms)))
-        self._memory.keep(recovered_ms=now_ms, condition="founded")
+        self._memory.sign(recovered_ms=now_ms, condition="founded")
 
     def marked_ms(self) -> int | None:
         try:
@@ -93,6 +93,11 @@ class Recovery:
         remember = sorted(
             name for name, hello in hellos.items() if hello and hello.condition in ("founded", "recovering")
         )
+        if remember and self._memory.is_copy():
+            raise ClusterError(
+                f"{self._memory.etcd} is a copy, and {', '.join(remember)} can know more",
+                hint=f"start it without --recover; if a majority is lost for ever, give --recover to {remember[0]}",
+            )
         if len(remember) + 1 > (len(hellos) + 1) // 2:
             raise ClusterError(
                 f"the majority is not lost: {', '.join([*remember, self._name])} can go on",

@@ -75,8 +75,9 @@ class Hello(msgspec.Struct, frozen=True):
     """What a replica answers before it knows anything of the journal: does its disk remember a cluster?"""
 
     name: str
-    condition: Literal["empty", "bereft", "founding", "founded", "recovering"]
+    condition: Literal["empty", "bereft", "copied", "founding", "founded", "recovering"]
     """``bereft``: it belonged to a cluster, and has lost what it promised there. It may join, and never found.
+    ``copied``: the same, but a copy is left of what it promised, which may be an older one.
     ``recovering``: it goes on alone with what is left of one, and nobody is to join before the journal says so."""
     token: str = ""
     """Of its disk, made by chance when it was empty: a replica that comes back with another one has forgotten."""

@@ -4,8 +4,7 @@ They are not whole for what was ordered before a power cut (claims are not flush
 directory was made (or made again after it was lost), before it was put back from a copy, and before the day up to which
 old records were pruned.
 
-A copy is recognised by the file ``.original``, which is never written again: no program that copies files can keep its
-inode number together with the time of its last change of status.
+A copy is recognised by the file ``.original``, which is never written again.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import json
 import os
 from pathlib import Path
 
+from tocsin.original import identity
 from tocsin.targets.exec.processes import boot_id
 
 
@@ -30,7 +30,7 @@ class Epoch:
     def begin(self, now_ms: int) -> None:
         """Called once at the start: compare with what the last process left here."""
         found = self._read()
-        self._whole = found is not None and found[:2] == (self._boot, self._identity())
+        self._whole = found is not None and found[:2] == (self._boot, identity(self._original))
         if found is not None and self._whole:
             self._whole_since_ms = found[2]
         else:
@@ -49,14 +49,6 @@ class Epoch:
             self._whole_since_ms = ms
             self._write()
 
-    def _identity(self) -> str:
-        """Empty: the file is gone."""
-        try:
-            status = self._original.stat()
-        except FileNotFoundError:
-            return ""
-        return f"{status.st_ino} {status.st_ctime_ns}"
-
     def _read(self) -> tuple[str, str, int] | None:
         try:
             found = json.loads(self._path.read_bytes())
@@ -69,7 +61,7 @@ class Epoch:
         with temporary.open("wb") as file:
             told = {
                 "boot_id": self._boot,
-                "original": self._identity(),
+                "original": identity(self._original),
                 "whole_since_ms": self._whole_since_ms,
             }
             file.write(json.dumps(told).encode())

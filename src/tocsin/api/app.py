@@ -20,6 +20,7 @@ from tocsin.api.door.gate import Gate
 from tocsin.api.door.guard import BODY_BYTES_MAX
 from tocsin.api.door.measured import Measured
 from tocsin.api.door.methods import Methods
+from tocsin.api.pages import WithPages
 from tocsin.api.resources import (
     activity,
     afterwards,
@@ -49,7 +50,8 @@ from tocsin.replica.replica import Replica
 class Console(NamedTuple):
     """Pages that are served beside the API."""
 
-    handlers: Sequence[HTTPRouteHandler] = ()
+    handlers: Callable[[], Sequence[HTTPRouteHandler]] = lambda: ()
+    """Loads them."""
     around: Callable[[ASGIApp], ASGIApp] = lambda app: app
     """Put around everything: what is refused to whoever wanted a page is told as one."""
 
@@ -65,7 +67,13 @@ def build_app(
     pages = console or Console()
     service = Service(replica, settings, around)
     given = streams or Streams(replica)
-    app = Litestar(
+    app = WithPages(_router(service, given), lambda: _router(service, given, pages.handlers()))
+    gate = Gate(Direct(Methods(app), service), service.doorkeeper, replica.clock, settings.rate_limit)
+    return Measured(pages.around(gate), replica.metrics, replica.clock)
+
+
+def _router(service: Service, streams: Streams, pages: Sequence[HTTPRouteHandler] = ()) -> Litestar:
+    return Litestar(
         route_handlers=[
             *schedules.HANDLERS,
             *launches.HANDLERS,
@@ -85,13 +93,13 @@ def build_app(
             *cluster.HANDLERS,
             openapi.description,
             reference.page,
-            *pages.handlers,
+            *pages,
         ],
         dependencies={
             "service": Provide(lambda: service, sync_to_thread=False),
             # One that needs another is given after it: two at once would each be a task of their own.
             "caller": Provide(_caller, sync_to_thread=False),
-            "streams": Provide(lambda: given, sync_to_thread=False),
+            "streams": Provide(lambda: streams, sync_to_thread=False),
         },
         before_request=_admit,
         exception_handlers={
@@ -104,8 +112,6 @@ def build_app(
         logging_config=None,
         debug=False,
     )
-    gate = Gate(Direct(Methods(app), service), service.doorkeeper, replica.clock, settings.rate_limit)
-    return Measured(pages.around(gate), replica.metrics, replica.clock)
 
 
 async def _admit(request: Request[Any, Any, Any]) -> None:

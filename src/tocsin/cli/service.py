@@ -100,7 +100,7 @@ def _run(start: Start) -> int:
     _warn_of_variables()
     # Only now, when the settings are known to be good: it takes half a second to load.
     from tocsin.api import server
-    from tocsin.ui import console
+    from tocsin.ui.console import console
 
     async def on_ready(url: str) -> None:
         added = await _add_examples(url, settings) if start.example else 0

@@ -3,7 +3,3 @@
 A page is put together here, from the same answers that the API gives, and sent as HTML; small scripts of our own keep
 it live. It changes nothing itself: whatever a person does goes through the API, as with any other client.
 """
-
-from tocsin.ui.console import console
-
-__all__ = ["console"]

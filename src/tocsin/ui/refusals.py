@@ -10,11 +10,11 @@ from litestar.enums import ScopeType
 from litestar.response.base import ASGIResponse
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from tocsin.api.pages import is_of_api
 from tocsin.api.problems import MEDIA_TYPE
 from tocsin.model.answer import Problem
-from tocsin.ui.answer import HEADERS, plain
 
-_NOT_PAGES = ("/v1", "/metrics", "/healthz", "/readyz", "/openapi.json", "/docs", "/live", "/static")
+_NOT_PAGES = ("/live", "/static")
 _decode = msgspec.json.Decoder(Problem).decode
 
 
@@ -60,10 +60,12 @@ def _wants_page(scope: Any) -> bool:
     if not any(name == b"accept" and b"text/html" in value for name, value in scope["headers"]):
         return False
     path = scope["path"]
-    return not any(path == each or path.startswith(each + "/") for each in _NOT_PAGES)
+    return not is_of_api(path) and not any(path == each or path.startswith(each + "/") for each in _NOT_PAGES)
 
 
 def _answer(path: str, query: str, problem: Problem) -> ASGIApp:
+    from tocsin.ui.answer import HEADERS, plain  # only now, as the pages themselves
+
     if problem.status == 401:
         to = quote(f"{path}?{query}" if query else path, safe="/")
         return ASGIResponse(

@@ -281,6 +281,21 @@ def what_waits_until_a_moment_of_a_wrong_time_waits_as_long_from_now_on() -> Non
     assert waits == (desk.now_ms + 30_000, desk.now_ms + 90_000)
 
 
+def an_interval_that_was_made_under_a_wrong_time_counts_from_the_repair_on() -> None:
+    desk = Desk(START)
+    desk.now_ms = (START + AHEAD_S) * 1000
+    desk.returned(START * 1000)
+    put(desk, id="s", cron="@every 10s")
+    put(desk, id="given", cron="@every 10s from 2023-12-24T22:13:20Z")
+    desk.now_ms = START * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+    desk.command(RepairDue(["s", "given"], is_last=True))
+    assert _due(desk)["s"] == START + 10
+    assert _due(desk)["given"] == START + AHEAD_S, "that is where its owner wants it to begin"
+    at(desk, 30)
+    assert _due(desk)["s"] == START + 40
+
+
 def what_was_to_be_caught_up_with_under_a_wrong_time_is_repaired() -> None:
     desk = Desk(START)
     put(desk, id="s", cron="* * * * *")

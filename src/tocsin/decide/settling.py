@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from tocsin.cron import Expression
 from tocsin.decide.timeline import Plan, first_slot
 from tocsin.model.new import NewRow
 from tocsin.model.rule import encode_rule
@@ -20,6 +21,15 @@ def kept_text(schedule: Schedule, former: Schedule, resolved: str) -> str | None
 def settled_text(schedule: Schedule, now_s: int) -> str:
     """A new text: ``?`` and ``~`` settled by the id, ``@every`` counted from now on."""
     return schedule.expression(anchor_of(now_s)).resolved
+
+
+def reanchored_text(schedule: Schedule, resolved: str, now_s: int) -> str:
+    """The settled text. An ``@every`` that was made while the clock was ahead counts from then: it is to count from
+    now."""
+    is_own_anchor = "@every" in resolved.lower() and " from " not in schedule.cron.lower()
+    if not is_own_anchor or Expression.parse(resolved).previous_unix(now_s + 1) is not None:
+        return resolved
+    return settled_text(schedule, now_s)
 
 
 def anchor_of(now_s: int) -> datetime:

@@ -312,6 +312,8 @@ class DueRepaired(_Change, frozen=True):
     is_last: bool = False
     """All schedules were looked at."""
     actor: str = ""
+    texts: list[str | None] | None = None
+    """The settled text of what is to count from now; None: as it was."""
 
 
 class BackfillRequested(_Change, frozen=True):

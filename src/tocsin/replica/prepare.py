@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tocsin.decide import backfill
-from tocsin.decide.settling import kept_text, settled_text
+from tocsin.decide.settling import kept_text, reanchored_text, settled_text
 from tocsin.decide.timeline import Plan, Slot, first_slot, plan
 from tocsin.errors import InvalidSchedule, Refused
 from tocsin.model import change as c
@@ -147,12 +147,13 @@ def _first(db: sqlite3.Connection, settled: Plan, id: str, now_ms: int, is_resum
 
 
 def _repair(db: sqlite3.Connection, command: RepairDue, now_ms: int) -> c.DueRepaired:
-    change = c.DueRepaired([], [], [], [], command.is_last, command.actor)
+    change = c.DueRepaired([], [], [], [], command.is_last, command.actor, texts := [])
     for wrong in repairs(db, command.ids, now_ms):
         change.sids.append(wrong.sid)
         change.versions.append(wrong.version)
         change.instants_s.append(wrong.to.instant_s)
         change.delays_ms.append(wrong.to.delay_ms)
+        texts.append(wrong.text)
     return change
 
 
@@ -165,12 +166,14 @@ class Repair(NamedTuple):
     from_s: int | None
     """Its next instant as it is; None: it has none."""
     to: Slot
+    text: str | None = None
+    """What its text is settled as anew."""
 
 
 def repairs(db: sqlite3.Connection, ids: Sequence[str], now_ms: int) -> list[Repair]:
     """Those of these schedules that would launch earlier if their next instant were computed now."""
     found: list[Repair] = []
-    for sid, version, id, resolved, zone, rule, due_s, at_ms in queries.with_due(db, ids):
+    for sid, version, id, resolved, zone, rule, spec, due_s, at_ms in queries.with_due(db, ids):
         if due_s is not None and due_s * 1000 <= now_ms:
             if (
                 at_ms is not None and at_ms > now_ms
@@ -178,12 +181,13 @@ def repairs(db: sqlite3.Connection, ids: Sequence[str], now_ms: int) -> list[Rep
                 found.append(Repair(sid, version, id, due_s, Slot(due_s, now_ms - due_s * 1000)))
             continue
         try:
-            first = _first(db, plan(resolved, zone, rule), id, now_ms, is_resumed=True)
+            text = reanchored_text(decode_spec(spec), resolved, now_ms // 1000)
+            first = _first(db, plan(text, zone, rule), id, now_ms, is_resumed=True)
         except InvalidSchedule:  # this machine's time zones are others
             continue
         is_earlier = first is not None and (due_s is None or first.instant_s < due_s)
         if first is not None and is_earlier and not queries.has_launch(db, id, first.instant_s):
-            found.append(Repair(sid, version, id, due_s, first))
+            found.append(Repair(sid, version, id, due_s, first, None if text == resolved else text))
     return found
 
 

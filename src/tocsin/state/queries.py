@@ -311,10 +311,11 @@ def forgotten_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
 
 def with_due(
     db: sqlite3.Connection, ids: Sequence[str]
-) -> list[tuple[int, int, str, str, str, bytes | None, int | None, int | None]]:
-    """Those of these schedules that are enabled: (sid, version, id, text, zone, rule, next instant, when it is due)."""
+) -> list[tuple[int, int, str, str, str, bytes | None, bytes, int | None, int | None]]:
+    """Those of these schedules that are enabled: (sid, version, id, text, zone, rule, schedule, next instant, when it
+    is due)."""
     return db.execute(
-        "SELECT s.sid, s.version, s.id, s.resolved, s.zone, s.rule, d.instant_s, d.at_ms FROM json_each(?) j "
+        "SELECT s.sid, s.version, s.id, s.resolved, s.zone, s.rule, s.spec, d.instant_s, d.at_ms FROM json_each(?) j "
         "CROSS JOIN schedule s ON s.id = j.value LEFT JOIN due d ON d.sid = s.sid WHERE s.enabled",
         (json.dumps(list(ids)),),
     ).fetchall()

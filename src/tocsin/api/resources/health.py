@@ -288,10 +288,15 @@ def _due_is_ahead(service: Service, found: Health) -> str:
         return ""
     number = found.due_ahead
     counted = f"more than {COUNTED_MAX - 1}" if number >= COUNTED_MAX else f"{number}"
+    whose = (
+        f"{counted} {'schedule has its' if number == 1 else 'schedules have their'} next instant after "
+        f"{_written(until_ms)}, some of them because of that, and these do not launch until then"
+        if number
+        else "schedules may have their next instant later because of that"
+    )
     return (
-        f"The clock was {_length(until_ms - found.now_ms)} ahead, and was put back: {counted} "
-        f"{'schedule has its' if number == 1 else 'schedules have their'} next instant after {_written(until_ms)}, "
-        "some of them because of that, and these do not launch until then. 'tocsin repair due --preview' counts them, "
+        f"The clock was {_length(until_ms - found.now_ms)} ahead, and was put back: {whose}. "
+        "'tocsin repair due --preview' counts them, "
         "'tocsin repair due' computes their next instants anew."
     )
 

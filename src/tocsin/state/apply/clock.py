@@ -59,9 +59,13 @@ def _bring_back(db: sqlite3.Connection, before_ms: int, now_ms: int) -> None:
 def due_repaired(context: Context, change: c.DueRepaired) -> int:
     """Returns how many. A schedule that was changed since is left alone: its next instant is a new one."""
     repaired = 0
-    columns = (change.sids, change.versions, change.instants_s, change.delays_ms)
-    for sid, version, instant_s, delay_ms in zip(*columns, strict=True):
-        repaired += _repair(context, sid, version, instant_s, delay_ms, change.actor)
+    texts = change.texts or [None] * len(change.sids)
+    columns = zip(change.sids, change.versions, change.instants_s, change.delays_ms, texts, strict=True)
+    for sid, version, instant_s, delay_ms, text in columns:
+        if _repair(context, sid, version, instant_s, delay_ms, change.actor):
+            repaired += 1
+            if text is not None:
+                context.db.execute("UPDATE schedule SET resolved = ? WHERE sid = ?", (text, sid))
     if change.is_last and not _is_any_bound(context):
         context.meta.is_due_ahead = 0
     return repaired

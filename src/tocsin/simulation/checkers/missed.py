@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tocsin.cron import Expression
+from tocsin.model import change as c
 from tocsin.simulation.checkers.contract import Checker, Finding
 from tocsin.simulation.checkers.reading import duration_ms, record, timeline, versions
 from tocsin.simulation.history import Final, History, LaunchRow, MissedRow, VersionRow
@@ -34,7 +35,7 @@ def check(history: History) -> Iterator[Finding]:
     specs = versions(final)
     timelines = {key: timeline(version) for key, version in specs.items()}
     yield from _given_up(history, final, specs, timelines)
-    for (key, absence), rows in sorted(_caught_up(final, specs).items()):
+    for (key, absence), rows in sorted(_caught_up(final, specs, _decided(history)).items()):
         in_order = sorted(rows, key=lambda row: row.instant_s)
         yield from _started(specs[key], absence, in_order, timelines[key])
         if specs[key].schedule.missed == "all":
@@ -42,10 +43,23 @@ def check(history: History) -> Iterator[Finding]:
             yield from _spread(specs[key], absence, in_order, ends)
 
 
+def _decided(history: History) -> dict[tuple[str, int], int]:
+    """By schedule and instant: the time of the entry that started or queued it. Its answer may have come long after."""
+    return {
+        (id, instant_s): landed.entry.time_ms
+        for landed in history.landed
+        for change in landed.entry.changes
+        if isinstance(change, c.LaunchesStarted | c.LaunchesQueued)
+        for sid, instant_s in zip(change.sids, change.instants_s, strict=True)
+        for id in history.schedule_ids.get((landed.incarnation, sid), ())
+    }
+
+
 def _caught_up(
-    final: Final, specs: dict[tuple[str, int], VersionRow]
+    final: Final, specs: dict[tuple[str, int], VersionRow], decided: dict[tuple[str, int], int]
 ) -> dict[tuple[tuple[str, int], _Absence], list[LaunchRow]]:
-    """Launches that were started after an absence in which their moment lay."""
+    """Launches that were started after an absence in which their moment lay. What was started before it was over, and
+    was called later because the answer of the journal was lost, is late and not missed."""
     apart = _apart(final.absences)
     begins = [since_ms for since_ms, _ in apart]
     found: defaultdict[tuple[tuple[str, int], _Absence], list[LaunchRow]] = defaultdict(list)
@@ -55,7 +69,9 @@ def _caught_up(
             continue
         # A moment that is the very beginning had its entry already.
         index = bisect_right(begins, row.planned_ms - 1) - 1
-        if index >= 0 and _planned_by_ms(row, specs[key]) < apart[index][1] <= row.started_ms:
+        if index < 0 or decided.get((row.schedule, row.instant_s), row.started_ms) < apart[index][1]:
+            continue
+        if _planned_by_ms(row, specs[key]) < apart[index][1] <= row.started_ms:
             found[key, apart[index]].append(row)
     return found
 

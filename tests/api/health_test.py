@@ -164,6 +164,11 @@ def _silent(_: Service, found: Health) -> Health:
     return found._replace(now_ms=found.now_ms + 200_000)
 
 
+def _leader_apart(service: Service, found: Health) -> Health:
+    service.replica.clock.note_leader(60_000)
+    return found
+
+
 def _clock_stepped(service: Service, found: Health) -> Health:
     class Ahead(SystemClock):
         def wall_ms(self) -> int:
@@ -200,6 +205,7 @@ def _long_without_a_snapshot(service: Service, found: Health) -> Health:
         (_seen_clocks(60_000, 60_000), "The clock here is not the one that is gone by (b +60s, c +60s)"),
         (_seen_clocks(0, -60_000), "differ from the one here (c -60s)"),
         (_silent, "The scheduling loop has finished no turn for 3m"),
+        (_leader_apart, "The clocks of other replicas differ from the one here (the last leader +60s)"),
         (_clock_stepped, "The wall clock has stepped: it is 5w"),
         (_put_back, "ahead, and was put back: 7 schedules have their next instant after"),
         (_long_without_a_snapshot, "There was no snapshot"),

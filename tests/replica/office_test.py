@@ -155,6 +155,20 @@ def a_leader_was_there_when_its_presence_came_if_clocks_agree(
     assert office.heard_ms("a") == heard_ms
 
 
+def the_leaders_time_is_known_by_a_presence_that_was_written_just_now() -> None:
+    clock = _Clock()
+    office = _following(clock)
+    office.observed_presence(_seen(7), clock.elapsed_s(), 500_000)
+    assert office.leader_offset_ms() is None, "it may be old"
+    clock.true_s += 0.5
+    office.observed_presence(_seen(8), clock.elapsed_s(), 500_500)
+    assert office.leader_offset_ms() == 8_000 - round(clock.elapsed_s() * 1000)
+    clock.true_s += 60.0
+    office.election(2, "a")
+    office.renewed(clock.elapsed_s())
+    assert office.leader_offset_ms() is None, "this replica leads"
+
+
 def presence_without_the_group_puts_off_nothing_and_is_compared_all_the_same() -> None:
     clock = _Clock()
     office = _following(clock)

@@ -211,6 +211,7 @@ class _Town(NoPeers):
         self.states: dict[str, ClockState] = {"b": state, "c": state}
         self.ahead_ms: dict[str, int | None] = {"b": 0, "c": 0}
         self.leader = ""
+        self.problems: dict[str, str] = {}
 
     async def statuses(self) -> dict[str, PeerStatus | None]:
         now_ms = self._clock.wall_ms()
@@ -220,6 +221,7 @@ class _Town(NoPeers):
             else _status(
                 name=name,
                 role="leader" if name == self.leader else "follower",
+                problem=self.problems.get(name, ""),
                 wall_ms=now_ms + ahead_ms,
                 clock=self.states[name],
                 clock_step_ms=_FAR * 9 * (self.states[name] == "stepped"),
@@ -340,6 +342,50 @@ def the_clock_of_a_leader_that_did_not_believe_it_says_nothing(state: ClockState
         town.ahead_ms["b"] = None
         await rounds.may_stand()
         assert guard.state == "unknown"
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("ahead_ms", "state"), [(15_000, "steady"), (9 * _FAR, "stepped")])
+def a_steady_clock_keeps_nobody_from_office_if_its_replica_cannot_lead(
+    ahead_ms: int, state: ClockState
+) -> None:
+    """Somebody has to record outcomes. Where the clocks are far apart, nothing is decided."""
+
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock)
+        guard = ClockGuard(clock)
+        rounds = Rounds(town, Handle(Ledger()), guard, Metrics(), _status, "")
+        town.ahead_ms = {"b": -ahead_ms, "c": 0}
+        town.states = {"b": "steady", "c": "fresh" if state == "steady" else "stepped"}
+        assert (await rounds.look()).verdict is Verdict.WRONG
+        town.problems["b"] = "the disk takes no writes"
+        assert await rounds.may_stand()
+        assert guard.state == state
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("ahead_ms", "state"), [(9 * _FAR, "doubted"), (-9 * _FAR, "doubted"), (0, "fresh")])
+def the_presence_of_the_last_leader_tells_its_time_where_there_is_no_way_to_it(
+    ahead_ms: int, state: ClockState
+) -> None:
+    async def work() -> None:
+        clock = SystemClock()
+        guard = ClockGuard(clock)
+        offset_ms = guard.system_offset_ms() + ahead_ms
+        rounds = Rounds(
+            NoPeers(),
+            Handle(Ledger()),
+            guard,
+            Metrics(),
+            _status,
+            "",
+            leader_offset_ms=lambda: offset_ms,
+        )
+        assert await rounds.may_stand()
+        assert guard.state == state
 
     asyncio.run(work())
 

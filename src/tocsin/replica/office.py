@@ -71,6 +71,10 @@ class Office(Protocol):
         """When that leader was last known to be there, as a wall clock shows it; 0: unknown."""
         ...
 
+    def leader_offset_ms(self) -> int | None:
+        """How far the time of another leader was from the clock here that never steps; None: it was not heard."""
+        ...
+
     def renewed(self, sent_s: float) -> None:
         """An entry of ours, sent after that moment, was acknowledged."""
         ...
@@ -125,6 +129,9 @@ class SoleOffice:
 
     def heard_ms(self, leader: str) -> int:
         return self.former_ms
+
+    def leader_offset_ms(self) -> int | None:
+        return None
 
     def renewed(self, sent_s: float) -> None:
         self._is_refused = False
@@ -182,6 +189,7 @@ class ElectedOffice:
         self._heard = (0, 0)
         """Term and counter of the newest presence that was observed."""
         self._heard_ms = self._heard_at_ms = self._heard_seq = self._told_ms = 0
+        self._leader_offset_ms: int | None = None
         self._observed_s = 0.0
         """When presence was last looked at."""
         self._versions: dict[str, int] | None = None
@@ -211,6 +219,8 @@ class ElectedOffice:
                 # Of any other its own time counts: it may be old, or its writer may have decided by another time. But a
                 # clock that is ahead of ours must not hide that nobody was there.
                 is_fresh = self._heard[0] == term and at_s - self._observed_s <= FRESH_S
+                if is_fresh:
+                    self._leader_offset_ms = presence.sent_ms - round(at_s * 1000)
                 is_fresh &= abs(at_ms - presence.sent_ms) <= AGREE_MS
                 self._heard = (term, presence.counter)
                 self._opens_s = max(self._opens_s, at_s + FOLLOWER_S)
@@ -237,6 +247,9 @@ class ElectedOffice:
     def heard_ms(self, leader: str) -> int:
         return self._heard_ms
 
+    def leader_offset_ms(self) -> int | None:
+        return self._leader_offset_ms
+
     def told_ms(self, applied: int) -> int:
         """When the leader was last heard with nothing that is not applied here, up to ``applied``; 0: never."""
         with self._lock:
@@ -255,6 +268,7 @@ class ElectedOffice:
         with self._lock:
             if self._standing is not None:
                 self._term, self._standing, self._is_over = self._standing, None, False
+                self._leader_offset_ms = None
                 self._meter.restart(self._clock.wall_ms())
             self._extend(sent_s)
 

@@ -192,7 +192,16 @@ class Parts:
                 lambda: self.snapshotter.newest,
                 lambda: self.career.any_leader is not None,
             )
-        self.rounds = Rounds(setup.peers, setup.journal, clock, metrics, status, remedy, self._trim_limit)
+        self.rounds = Rounds(
+            setup.peers,
+            setup.journal,
+            clock,
+            metrics,
+            status,
+            remedy,
+            self._trim_limit,
+            setup.office.leader_offset_ms,
+        )
         self.career = Career(
             setup.office, self.follower, self._make_leader, self._may_stand, self._leap, clock
         )

@@ -105,7 +105,9 @@ class Rounds:
         own: Callable[[], PeerStatus],
         folder_note: str,
         trim_limit: Callable[[], int | None] = lambda: None,
+        leader_offset_ms: Callable[[], int | None] = lambda: None,
     ) -> None:
+        """``leader_offset_ms``: what the leader's presence tells of its time, see ``Office``."""
         self._peers = peers
         self._journal = journal
         self._clock = clock
@@ -113,6 +115,7 @@ class Rounds:
         self._own = own
         self._folder_note = folder_note
         self._trim_limit = trim_limit
+        self._leader_offset_ms = leader_offset_ms
         self._stop = asyncio.Event()
         self._trimmed = 0
         self._held_back_since_s: float | None = None
@@ -152,15 +155,31 @@ class Rounds:
         self._doubt_against_steady(opinions)
         own = self._own_opinion()
         verdict = judge(own, opinions, len(statuses) + 1)
+        if verdict is Verdict.WRONG:
+            # A replica that cannot lead keeps nobody else from it: otherwise nobody would lead at all.
+            able = [clocks[name] for name, status in told.items() if not status.problem]
+            verdict = judge(own, able, len(statuses) + 1)
         if verdict is Verdict.OPEN and own.state == "fresh":
             verdict = _yielded_to_earlier(opinions)
         if verdict is Verdict.RIGHT and own.state != "steady" and is_vouched_for(own, opinions):
             log.info("other replicas agree with the wall clock here", was=own.state)
             self._clock.believe()
-        for leader in [clocks[name] for name, status in told.items() if status.role == "leader"]:
-            self._clock.note_leader(leader.ahead_ms if _is_believed_elsewhere(leader) else None)
+        if statuses:
+            self._note_leader([clocks[name] for name, status in told.items() if status.role == "leader"])
+        else:
+            self._note_presence()
         self.seen = Seen(statuses, clocks, verdict)
         return self.seen
+
+    def _note_leader(self, leaders: Sequence[Opinion]) -> None:
+        for leader in leaders:
+            self._clock.note_leader(leader.ahead_ms if _is_believed_elsewhere(leader) else None)
+
+    def _note_presence(self) -> None:
+        """Where there is no way to the other replicas, the presence of the leader tells its time."""
+        offset_ms = self._leader_offset_ms()
+        if offset_ms is not None and self._clock.is_believed:
+            self._note_leader([Opinion(offset_ms - self._clock.system_offset_ms())])
 
     def _own_opinion(self) -> Opinion:
         return Opinion(0, self._clock.state, self._own().name, self.preceded_by())

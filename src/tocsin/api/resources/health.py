@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tocsin.api.service import BEHIND_MS_MAX, Service
 from tocsin.cron import format_duration
+from tocsin.decide.clock import AGREE_MS
 from tocsin.model.token import reaches
 from tocsin.replica.liveness import DISK_TAKES_NO_WRITES
 from tocsin.state.counts import Counts, counts, newest_missed
@@ -192,6 +193,10 @@ def _replicas_are_lost(service: Service) -> str:
 def _clocks_differ(service: Service) -> str:
     rounds = service.replica.parts.rounds
     apart = rounds.seen.clocks_apart_ms()
+    clock = service.replica.clock
+    leader_ms = clock.leader_ahead_ms()
+    if not apart and leader_ms is not None and clock.is_believed and abs(leader_ms) > AGREE_MS:
+        apart = {"the last leader": leader_ms}
     if not apart:
         return ""
     listed = ", ".join(f"{name} {ahead_ms / 1000:+.0f}s" for name, ahead_ms in sorted(apart.items()))
@@ -259,7 +264,7 @@ def clock_problem(service: Service) -> str:
         return ""
     shown = f"{_length(abs(step_ms))} {'ahead of' if step_ms > 0 else 'behind'}"
     if clock.state == "unknown":
-        return f"the wall clock is {shown} the last entry, and the machine was started since"
+        return f"the wall clock is {shown} the last entry"
     if clock.basis == "leader":
         return f"the wall clock is {shown} that of the last leader, and no other replica agrees with it"
     if clock.basis == "others":

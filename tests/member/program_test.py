@@ -122,7 +122,14 @@ def a_flood_of_words_is_cut_within_seconds_and_only_its_end_is_kept(tmp_path: Pa
 
     async def story() -> None:
         flood = imposter(tmp_path, "head -c 30000000 /dev/zero; exec sleep 600")
-        process = Process([flood], tmp_path / "member" / "etcd", SystemClock(), once=unasked, removed=never)
+        process = Process(
+            [flood],
+            tmp_path / "member" / "etcd",
+            SystemClock(),
+            once=unasked,
+            removed=never,
+            went_back=lambda: None,
+        )
         before = tmp_path / "member" / "etcd.log.1"
 
         async def is_cut() -> bool:

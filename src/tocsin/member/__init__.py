@@ -34,6 +34,9 @@ etcd dies                              it is started again, with growing pauses
 Tocsin dies                            etcd stays, for the quorum's sake; the next Tocsin takes it over
 no majority                            it waits; ``problem`` and the log say what is missing
 removed, and the others confirm it     ``lost`` says so; the data is put aside, and the replica has to stop
+its log is shorter than it was         ``lost`` says so, and the data is a copy from then on
+the others reach this member at an     etcd ends at once, else the same: a clone of the machine runs there
+address that is not its own
 another secret                         the handshake fails; neither learns anything of the other
 =====================================  ========================================================================
 

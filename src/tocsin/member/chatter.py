@@ -6,6 +6,7 @@ A file and not a pipe, because etcd lives on when Tocsin is killed, and would di
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +17,7 @@ _BYTES_MAX = 8 << 20
 _LOOK_BYTES = 64 << 10
 _WORDS_MAX = 400
 _GRAVE = ("error", "fatal", "panic", "dpanic")
+_LOST_LOG = re.compile(r"tocommit\(\d+\) is out of range \[lastIndex\(\d+\)\]\. Was the raft log .*")
 
 
 class _Line(msgspec.Struct):
@@ -59,6 +61,13 @@ class Chatter:
         """Lately, and as its own words: what strangers send stands in its log too, as fields of a line."""
         told = (_told(line) for line in self._lately())
         return any(line is not None and line.msg == message for line in told)
+
+    def has_lost_log(self) -> bool:
+        """Did etcd panic because its leader knows that this log was longer once?"""
+        told = (_told(line) for line in self._lately())
+        return any(
+            line is not None and line.level == "panic" and _LOST_LOG.fullmatch(line.msg) for line in told
+        )
 
     def last_words(self) -> str:
         """The gravest thing that it said last, as one line."""

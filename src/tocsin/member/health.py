@@ -58,17 +58,33 @@ async def is_running(client: EtcdClient, peer: Voter, url: str) -> bool:
         return False
 
 
+def other_address(peers: Sequence[Voter], number: int, own_url: str) -> str:
+    """Where the others reach the member of this number, if it is not at its own address; empty: it is, or it is no
+    member any more."""
+    urls = next((peer.peer_urls for peer in peers if peer.id == number), [own_url])
+    return "" if own_url in urls else ", ".join(urls)
+
+
 class Watch:
-    """Asks this replica's etcd how it is, every few seconds."""
+    """Asks this replica's etcd how it is, every few seconds. ``displaced`` is told, once, of the address at which the
+    others reach another etcd that has the number of this one."""
 
     def __init__(
-        self, own: Member, process: Process, client: EtcdClient, others: EtcdClient, clock: Clock
+        self,
+        own: Member,
+        process: Process,
+        client: EtcdClient,
+        others: EtcdClient,
+        clock: Clock,
+        displaced: Callable[[str], Awaitable[None]],
     ) -> None:
         self._own = own
         self._process = process
         self._client = client
         (self._endpoint,) = client.endpoints
         self._others = others
+        self._displaced = displaced
+        self._number = 0
         self._clock = clock
         self._never = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -149,23 +165,35 @@ class Watch:
                 return
 
     async def _look(self) -> None:
-        moved = False
+        has_told = False
         while True:
             try:
                 status = await self._client.status(self._endpoint)
+                self._number = status.member
                 self._problem = "; ".join(status.errors)
                 self._process.problem = ""
-                moved = moved or await self._tell_address(status.member)
+                has_told = has_told or await self._tell_address(status.member)
             except JournalUnavailable as wrong:
                 self._problem = str(wrong)
+            if has_told and (url := await self._address_elsewhere()):
+                await self._displaced(url)
+                return
             await self._clock.wait(self._never, _LOOK_EVERY_S)
+
+    async def _address_elsewhere(self) -> str:
+        """This replica may have stood still while a clone of its machine took its place. Only what a majority has
+        agreed on counts: one that is behind may still know an earlier address. The others are asked first, because
+        they may reach the clone in place of the etcd here."""
+        for client in (self._others, self._client):
+            with suppress(TocsinError):
+                return other_address(await client.members(), self._number, raft_url(self._own))
+        return ""
 
     async def _tell_address(self, member: int) -> bool:
         """It may have moved while it was away; the others then look for it where it was."""
-        peers = await self._client.members(agreed=False)
         url = raft_url(self._own)
-        known = next((peer.peer_urls for peer in peers if peer.id == member), [url])
-        if url not in known:
+        before = other_address(await self._client.members(agreed=False), member, url)
+        if before:
             await self._client.update_member(member, [url])
-            _log.info("the others know the new address of this replica", address=url, before=", ".join(known))
+            _log.info("the others know the new address of this replica", address=url, before=before)
         return True

@@ -235,8 +235,11 @@ class EtcdMember:
             self._clock,
             once=self._once,
             removed=self._is_removed,
+            went_back=self._on_log_went_back,
         )
-        watch = self._watch = Watch(self._own, process, self._client, self._others, self._clock)
+        watch = self._watch = Watch(
+            self._own, process, self._client, self._others, self._clock, self._on_displaced
+        )
         await process.start(watch.answers, afresh=afresh)
         await self._until_usable()
         if number := await watch.number():
@@ -341,13 +344,40 @@ class EtcdMember:
         if not await self._watch.is_removed(self._memory.record.member):
             return False
         aside = self._memory.set_aside()
-        self._lost = ClusterError(
+        _log.error("this replica was removed from the cluster; it stops", aside=str(aside))
+        self._lose(
             f"{self._own.name} was removed from the cluster; its data was put aside to {aside}",
             hint=f"to let it in again, run: tocsin cluster add {self._own.name}={self._own.peer}, and start it",
         )
-        _log.error("this replica was removed from the cluster; it stops", aside=str(aside))
-        self._lost_event.set()
         return True
+
+    async def _on_displaced(self, url: str) -> None:
+        """Two etcds with one number: each votes and acknowledges as if the other did not exist. The etcd here ends at
+        once. Its data lacks what the other one has acknowledged, so it does not vote again."""
+        assert self._process is not None
+        _log.error("another etcd has taken the address of this replica's etcd; it stops", other=url)
+        await self._process.stop(at_once=True)
+        self._memory.disown()
+        self._lose(
+            f"another machine runs as {self._own.name}, with the etcd data of this one: the other replicas reach it at "
+            f"{url}, so {self._own.name} stops here",
+            hint="one of the two is a clone: stop it. Whichever is started then joins the others anew; a further "
+            "replica needs a --name of its own and an empty --data directory",
+        )
+
+    def _on_log_went_back(self) -> None:
+        """The leader of the etcds counts on entries that the log here does not have."""
+        _log.error("the etcd data of this replica is older than what it has acknowledged; it stops")
+        self._memory.disown()
+        self._lose(
+            f"{self._own.name} stops: its etcd data is older than what it has acknowledged. Its machine was put back "
+            "to an earlier snapshot, or a clone of it runs elsewhere",
+            hint="stop the clone, if there is one, and start this replica again: it then joins the others anew",
+        )
+
+    def _lose(self, why: str, hint: str) -> None:
+        self._lost = ClusterError(why, hint=hint)
+        self._lost_event.set()
 
 
 def _copied(name: str, url: str) -> ClusterError:

@@ -46,7 +46,8 @@ class _Running(NamedTuple):
 class Process:
     """``once`` is asked before each start for what is to be added to the command: how to found or join, as long as
     there is no data yet. ``removed`` is asked when etcd says that the others have removed it: is it true? If not, it is
-    started again as after any other end."""
+    started again as after any other end. ``went_back`` is told when etcd has found that its log was longer once; it
+    is not started again then."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Process:
         *,
         once: Callable[[], Awaitable[list[str]]],
         removed: Callable[[], Awaitable[bool]],
+        went_back: Callable[[], None],
     ) -> None:
         self.problem = ""
         self._command = command
@@ -63,6 +65,7 @@ class Process:
         self._clock = clock
         self._once = once
         self._removed = removed
+        self._went_back = went_back
         self._chatter = Chatter(data.with_name("etcd.log"))
         self._running: _Running | None = None
         self._signal = 0
@@ -89,14 +92,14 @@ class Process:
         self._keeping = asyncio.create_task(self._keep(), name="etcd")
         self._keeping.add_done_callback(self._on_kept)
 
-    async def stop(self) -> None:
-        """SIGTERM, and SIGKILL when that takes too long."""
+    async def stop(self, *, at_once: bool = False) -> None:
+        """SIGTERM, and SIGKILL when that takes too long, or ``at_once``."""
         self._stopping.set()
         if self._keeping is not None:
             self._keeping.cancel()
             with suppress(asyncio.CancelledError):
                 await self._keeping
-        await self._end()
+        await self._end(at_once=at_once)
 
     async def _keep(self) -> None:
         failures = 0
@@ -111,6 +114,9 @@ class Process:
                 continue
             lasted_s = await self._outlive(self._running)
             if self._chatter.has_said(_REMOVED) and await self._removed():
+                return
+            if self._chatter.has_lost_log():
+                self._went_back()
                 return
             failures = 1 if lasted_s > _STEADY_S else failures + 1
             said = self._complain(said)
@@ -191,7 +197,7 @@ class Process:
             return self._chatter.last_words() or "it did not say why"
         return "unknown: its log cannot be read"
 
-    async def _end(self) -> None:
+    async def _end(self, *, at_once: bool = False) -> None:
         running = self._running
         if running is None:
             return
@@ -199,10 +205,10 @@ class Process:
         loop = asyncio.get_running_loop()
         loop.add_reader(running.handle, ended.set)
         try:
-            for name, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
+            for name in (signal.SIGKILL,) if at_once else (signal.SIGTERM, signal.SIGKILL):
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(running.handle, name)
-                if await self._clock.wait(ended, patience_s):
+                if await self._clock.wait(ended, _STOP_S):
                     break
         finally:
             loop.remove_reader(running.handle)

@@ -24,7 +24,8 @@ from tocsin.replica.parts import Paths
 Condition = Literal["empty", "bereft", "founding", "founded"]
 _MARK = ".original-"
 _LOST_RECORD = "the record was lost"
-"""In place of a mark. No file has this identity."""
+_DISOWNED = "the data was disowned"
+"""In place of a mark. No file has these identities."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -125,6 +126,11 @@ class Memory:
         for former in self._marked.glob(f"{_MARK}*"):
             if former.name != mark.name:
                 former.unlink(missing_ok=True)
+
+    def disown(self) -> None:
+        """The data of etcd must not vote any more, although its mark is right: from now on it is a copy. Durable when
+        it returns."""
+        self.keep(original=_DISOWNED)
 
     @property
     def _marked(self) -> Path:

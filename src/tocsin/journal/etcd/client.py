@@ -141,7 +141,9 @@ class EtcdClient:
 
     async def members(self, *, agreed: bool = True) -> list[m.EtcdMember]:
         """``agreed``: as the majority has it. Else as the server knows them, which needs no majority."""
-        return m.members(await self._call(_CLUSTER + "MemberList", b"\x08\x01" if agreed else b""))
+        return m.members(
+            await self._call(_CLUSTER + "MemberList", b"\x08\x01" if agreed else b"", agreed=agreed)
+        )
 
     async def add_member(self, peer_urls: list[str], *, is_learner: bool = False) -> m.EtcdMember:
         """Not repeated: the second one would be refused, and hide that the first one succeeded."""
@@ -160,26 +162,35 @@ class EtcdClient:
     # How
 
     async def _call(
-        self, path: str, body: bytes, *, repeatable: bool = True, deadline_s: float | None = None
+        self,
+        path: str,
+        body: bytes,
+        *,
+        repeatable: bool = True,
+        deadline_s: float | None = None,
+        agreed: bool = False,
     ) -> bytes:
-        """At the first server that answers. After an election it is worth asking once more."""
-        complaints = await self._tour(path, body, repeatable, deadline_s)
+        """At the first server that answers. After an election it is worth asking once more. ``agreed``: that server
+        knows all that the majority had agreed on before."""
+        complaints = await self._tour(path, body, repeatable, deadline_s, agreed)
         if isinstance(complaints, bytes):
             return complaints
         if repeatable and any(isinstance(complaint, Said) for complaint in complaints):
-            complaints = await self._tour(path, body, repeatable, deadline_s)
+            complaints = await self._tour(path, body, repeatable, deadline_s, agreed)
             if isinstance(complaints, bytes):
                 return complaints
         what = "etcd does not answer: " + "; ".join(complaint.message for complaint in complaints)
         raise JournalUnavailable(what) if repeatable else NotSent(what)
 
     async def _tour(
-        self, path: str, body: bytes, repeatable: bool, deadline_s: float | None
+        self, path: str, body: bytes, repeatable: bool, deadline_s: float | None, agreed: bool
     ) -> bytes | list[NotSent | Lost | Said]:
         """The answer, or what each of the servers had to say."""
         complaints: list[NotSent | Lost | Said] = []
         for endpoint in self._endpoints.in_order():
             try:
+                if agreed:  # etcd 3.4 has no such flag for its members, but it has for its keys
+                    await self._ask(endpoint, _KV + "Range", m.range_of(b"tocsin", keys_only=True))
                 answer = await self._ask(endpoint, path, body, deadline_s, expires=not repeatable)
                 self._endpoints.answered(endpoint)
                 return answer

@@ -68,7 +68,7 @@ class Space:
         """Every server of the cluster, also those that we were not told of, and etcd's leader last."""
         found: dict[Endpoint, Status] = {}
         covered: set[int] = set()
-        members = await self._client.members()
+        members = await self._client.members(agreed=False)
         elsewhere = [(endpoint_of(member.client_urls), member.id) for member in members if member.client_urls]
         for endpoint, member in [*((one, 0) for one in self._client.endpoints), *elsewhere]:
             if member in covered:

@@ -281,6 +281,23 @@ def what_waits_until_a_moment_of_a_wrong_time_waits_as_long_from_now_on() -> Non
     assert waits == (desk.now_ms + 30_000, desk.now_ms + 90_000)
 
 
+@pytest.mark.parametrize("missed", ["skip", "last"])
+def what_fell_due_before_a_clock_was_confirmed_is_missed_for_whoever_leads_next(missed: str) -> None:
+    """The leader is killed right after the confirmation."""
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed=missed)
+    at(desk, 60)
+    desk.end(only_flight(desk), SUCCEEDED)
+    desk.now_ms = (START + 600) * 1000  # nothing was decided for nine minutes, by the time that was believed
+    desk.command(ConfirmClock((START + AHEAD_S) * 1000, actor="ann", stopped_ms=(START + 60) * 1000))
+    desk.now_ms = (START + AHEAD_S) * 1000 + 500
+    desk.take_office()
+    desk.turns()
+    assert len(desk.flights) == (missed == "last")
+    (absence,) = desk.db.execute("SELECT * FROM absence WHERE until_ms > ?", (START * 1000,)).fetchall()
+    assert absence == ((START + 60) * 1000, (START + AHEAD_S) * 1000)
+
+
 def an_interval_that_was_made_under_a_wrong_time_counts_from_the_repair_on() -> None:
     desk = Desk(START)
     desk.now_ms = (START + AHEAD_S) * 1000

@@ -21,7 +21,7 @@ from tocsin.replica.recovery import check_not_diverged, diverged_mark, remedy_of
 from tocsin.replica.rounds import HELD_BACK_S, Rounds, compare, trimmable
 from tocsin.state import snapshot
 
-_FAR = AGREE_MS + 1
+_FAR = AGREE_MS + 1_000
 
 
 def _status(*seqs: int, lent: int | None = None, **fields: object) -> PeerStatus:

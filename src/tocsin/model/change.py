@@ -61,6 +61,8 @@ class ClockSet(_Change, frozen=True):
     now_ms: int
     actor: str = ""
     note: str = ""
+    absent_since_ms: int | None = None
+    """Since when nothing was decided, by the time before."""
 
 
 class Checkpoint(_Change, frozen=True):

@@ -166,6 +166,8 @@ class ConfirmClock(_Asked, frozen=True):
     now_ms: int
     """What it showed when whoever asks looked."""
     actor: str = ""
+    stopped_ms: int | None = None
+    """Since when nothing is decided. Only the leader knows."""
 
     @property
     def about(self) -> str:

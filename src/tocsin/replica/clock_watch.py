@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+import msgspec
 import structlog
 
 from tocsin.decide.clock import AGREE_MS, Verdict
@@ -56,17 +57,19 @@ class ClockWatch:
         self._stopped_ms: int | None = None
         """When deciding stopped, by the time that is believed; None: it has not."""
 
-    def check(self, command: Command) -> None:
-        """Raise if the command cannot be carried out by the clock as it is."""
+    def check(self, command: Command) -> Command:
+        """Raise if the command cannot be carried out by the clock as it is. Returns it, with what is known here."""
         if isinstance(command, ConfirmClock):
             self._check_confirmed(command)
-        elif isinstance(command, RepairDue) and not self._clock.is_believed:
+            return msgspec.structs.replace(command, stopped_ms=self._stopped_ms)
+        if isinstance(command, RepairDue) and not self._clock.is_believed:
             raise ClockNotBelieved("the wall clock is not believed", hint="'tocsin clock' tells more")
-        elif _goes_by_time(command) and self._clock.state == "unknown":
+        if _goes_by_time(command) and self._clock.state == "unknown":
             raise ClockNotBelieved(
                 "the wall clock is far from the last entry and is not believed: nothing is planned by it",
                 hint="'tocsin clock' tells more; 'tocsin clock confirm' if it is right",
             )
+        return command
 
     def _check_confirmed(self, command: ConfirmClock) -> None:
         if self._clock.is_believed:
@@ -117,9 +120,12 @@ class ClockWatch:
         self._stopped_ms = None
         log.warning("the wall clock is believed again, and launching goes on")
 
-    def confirmed(self) -> None:
-        """It stands in the journal that a person believes the clock."""
+    def confirmed(self, change: c.ClockSet, meta: Meta) -> None:
+        """It stands in the journal that a person believes the clock, and, if it was put forward, since when nothing was
+        decided."""
         self._clock.believe()
+        if meta.present_since_ms == change.now_ms:
+            self.heard()
 
 
 def _goes_by_time(command: Command) -> bool:

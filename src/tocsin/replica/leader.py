@@ -142,8 +142,7 @@ class Leader:
 
     async def propose(self, command: Command) -> Any:
         """Carry out a command. Returns when it is durable and applied; raises if it was refused."""
-        self._clock_watch.check(command)
-        return await self._wishes.make(command)
+        return await self._wishes.make(self._clock_watch.check(command))
 
     def stop(self) -> None:
         """Resign."""
@@ -427,7 +426,8 @@ class Leader:
                 for lid, reason in zip(change.lids, change.reasons, strict=True):
                     self._cancel(lid, reason)
             elif isinstance(change, c.ClockSet):
-                self._clock_watch.confirmed()
+                self._clock_watch.confirmed(change, self._store.meta)
+                self._around.office.absence_noted()
                 await self._hold_as_recorded()
             elif isinstance(change, c.CancelRequested) and isinstance(result, int):
                 self._cancel(result, change.reason)

@@ -81,7 +81,7 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
         case MakeCheckpoint():
             return c.Checkpoint()
         case ConfirmClock():
-            return c.ClockSet(command.now_ms, command.actor, "a person confirmed it")
+            return c.ClockSet(command.now_ms, command.actor, "a person confirmed it", command.stopped_ms)
         case RepairDue():
             return _repair(db, command, now_ms)
 

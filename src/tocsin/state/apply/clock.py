@@ -7,6 +7,7 @@ import sqlite3
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind
 from tocsin.state.apply.context import Context
+from tocsin.state.apply.office import BRIEF_MS, was_absent
 
 BACK_MS = 10_000
 """A clock that goes back by less than this is no news: replicas differ by as much."""
@@ -27,6 +28,10 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
         is_over = meta.proven_again_ms <= before_ms
         meta.proven_upto_s = before_ms // 1000 if is_over else min(meta.proven_upto_s, before_ms // 1000)
         meta.proven_again_ms = change.now_ms + PROVEN_AFTER_MS
+    absent_since_ms = before_ms if change.absent_since_ms is None else change.absent_since_ms
+    if before_ms and change.now_ms > max(before_ms, absent_since_ms + BRIEF_MS):
+        # In this very entry: whoever leads next must not take for late what was missed.
+        was_absent(context, since_ms=absent_since_ms, until_ms=change.now_ms)
     if change.now_ms >= before_ms - BACK_MS:
         return
     if (

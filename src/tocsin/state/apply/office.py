@@ -27,7 +27,7 @@ def took_office(context: Context, change: c.TookOffice) -> None:
     meta.leader = change.replica
     heard_ms = max(meta.time_ms, change.heard_ms)
     if is_first or abs(entry.time_ms - heard_ms) > BRIEF_MS:
-        _was_absent(context, since_ms=heard_ms or entry.time_ms)
+        was_absent(context, since_ms=heard_ms or entry.time_ms, until_ms=entry.time_ms)
 
 
 def resigned(context: Context, change: c.Resigned) -> None:
@@ -37,7 +37,7 @@ def resigned(context: Context, change: c.Resigned) -> None:
 def returned(context: Context, change: c.Returned) -> None:
     if context.meta.doubtful_until_ms == DOUBT_OPEN_MS:
         context.meta.doubtful_until_ms = context.entry.time_ms
-    _was_absent(context, since_ms=change.absent_since_ms)
+    was_absent(context, since_ms=change.absent_since_ms, until_ms=context.entry.time_ms)
 
 
 def restored(context: Context, change: c.Restored) -> None:
@@ -52,7 +52,7 @@ def restored(context: Context, change: c.Restored) -> None:
         (context.entry.time_ms,),
     ).rowcount
     minutes.count(context.db, context.entry.time_ms, retries=touched)
-    _was_absent(context, since_ms=change.since_ms)
+    was_absent(context, since_ms=change.since_ms, until_ms=context.entry.time_ms)
 
 
 def _doubt_what_waits(context: Context) -> None:
@@ -79,8 +79,8 @@ def entry_skipped(context: Context, change: c.EntrySkipped) -> None:
     context.db.execute("INSERT INTO skipped VALUES (?, ?)", (context.meta.seq + 1, change.id))
 
 
-def _was_absent(context: Context, *, since_ms: int) -> None:
-    db, meta, entry = context
-    meta.present_since_ms = entry.time_ms
-    meta.absent_since_ms = min(since_ms, entry.time_ms)
-    db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (meta.absent_since_ms, entry.time_ms))
+def was_absent(context: Context, *, since_ms: int, until_ms: int) -> None:
+    meta = context.meta
+    meta.present_since_ms = until_ms
+    meta.absent_since_ms = min(since_ms, until_ms)
+    context.db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (meta.absent_since_ms, until_ms))

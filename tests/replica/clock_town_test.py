@@ -93,6 +93,25 @@ def what_a_person_confirms_the_other_replicas_believe_too(tmp_path: Path) -> Non
     _with(tmp_path, "ab", "ab", work)
 
 
+def what_a_person_confirms_holds_when_the_leader_dies_at_once(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        await leader.propose(put("skip", cron="* * * * * *", missed="skip"))
+        before_s = leader.clock.wall_ms() // 1000
+        for clock in town.clocks.values():
+            clock.offset_ms += DAYS_MS
+        await town.until(lambda: not leader.clock.is_believed)
+        now_s = leader.clock.system_ms() // 1000
+        await leader.propose(ConfirmClock(now_s * 1000, actor="ann"))
+        successor = await town.cut(leader.name)
+        await town.until(lambda: successor.clock.is_believed)
+        await _until_called(town, 4)
+        called = [call.name for call in town.world.calls if call.name.startswith("skip-")]
+        assert not [name for name in called if before_s + 60 < int(name.rpartition("-")[2]) < now_s - 60]
+
+    _with(tmp_path, "abc", "abc", work)
+
+
 def a_restart_of_the_process_makes_no_witness_of_a_machine_that_started_with_a_wrong_clock(
     tmp_path: Path,
 ) -> None:

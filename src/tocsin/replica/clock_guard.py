@@ -22,7 +22,7 @@ import structlog
 from msgspec.structs import replace
 
 from tocsin.clock import Clock
-from tocsin.decide.clock import Bounds, Expected, step_of
+from tocsin.decide.clock import AGREE_MS, Bounds, Expected, step_of
 from tocsin.model.cluster import ClockState
 
 log = structlog.get_logger()
@@ -163,6 +163,12 @@ class ClockGuard:
             self._followed_s = self._clock.elapsed_s()
             self._note(0)
             self._keep()
+
+    def confirmed_elsewhere(self, now_ms: int) -> None:
+        """A person has confirmed the clock of the leader, and it is that time there now."""
+        if not self.is_believed and abs(self.system_ms() - now_ms) <= AGREE_MS:
+            log.info("the wall clock here agrees with the one that was confirmed", was=self.state)
+            self.believe()
 
     def passed(self) -> None:
         """A quiet time went by in which the clock went on as it should. Only for worlds in which time can leap."""

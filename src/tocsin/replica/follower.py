@@ -16,6 +16,7 @@ import structlog
 from tocsin.clock import Clock
 from tocsin.errors import JournalError
 from tocsin.journal.contract import Journal, Record, check_end
+from tocsin.model import change as c
 from tocsin.model.entry import Position
 from tocsin.replica.applying import Applier, Landed
 from tocsin.replica.nagging import Nag
@@ -45,7 +46,10 @@ class Follower:
         office: Office,
         clock: Clock,
         on_state: Callable[..., Awaitable[Any]],
+        on_clock_set: Callable[[int], None] = lambda now_ms: None,
     ) -> None:
+        """``on_clock_set`` is told what time it was when an entry arrived by which a person confirmed the clock."""
+        self._on_clock_set = on_clock_set
         self._journal = journal
         self._store = store
         self._applier = applier
@@ -118,6 +122,10 @@ class Follower:
     async def _take(self, news: list[_Arrived]) -> None:
         landed = [self._applier.landed(record) for record, _ in news]
         await self._apply(landed)
+        for (_, at_s), each in zip(news, landed, strict=True):
+            for change in each.entry.changes:
+                if isinstance(change, c.ClockSet) and change.actor:
+                    self._on_clock_set(change.now_ms + round((self._clock.elapsed_s() - at_s) * 1000))
         meta = self._store.meta
         self._office.observed(news[-1].at_s, term=meta.term, is_vacant=not meta.leader)
         self._applier.applied.notice(self._store.meta.seq)

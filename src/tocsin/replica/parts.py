@@ -181,7 +181,9 @@ class Parts:
         self.applier = Applier(store, self.snapshotter.pin, setup.on_applied, setup.on_dropped)
         self.own_terms = OwnTerms(paths.terms, paths.offered)
         self.afterlife = Afterlife(setup.targets, clock, self.own_terms)
-        self.follower = Follower(setup.journal, store, self.applier, setup.office, clock, on_state)
+        self.follower = Follower(
+            setup.journal, store, self.applier, setup.office, clock, on_state, clock.confirmed_elsewhere
+        )
         remedy = remedy_of_divergence(paths.state)
         self.publisher: SnapshotPublisher | None = None
         if setup.stored_snapshots is not None:

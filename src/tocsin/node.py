@@ -31,7 +31,7 @@ from tocsin.member.heirs import Heirs
 from tocsin.member.member import Enrolment, EtcdMember
 from tocsin.member.membership import Membership
 from tocsin.member.record import replica_of
-from tocsin.model.cluster import Hello, Member
+from tocsin.model.cluster import Hello, Member, Voters
 from tocsin.observe.metrics import Metrics
 from tocsin.peers.client import PeerClient
 from tocsin.peers.directory import Directory
@@ -137,6 +137,7 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
         nobody_was_asked if member is None else heirs.objection,
         EtcdPresence(_beside(client), prefix),
         consents=RosterConsents(roster, own),
+        joined=(lambda: Voters(tuple(directory.started()), 1)) if member is None else member.voters,
     )
     hello = _no_founding(own.name) if member is None else member.condition
     server = PeerServer(own.peer, enrolment.server_context(), replica, hello)
@@ -218,6 +219,7 @@ def _replica(
     presence: PresenceStore | None = None,
     stored_snapshots: SnapshotStore | None = None,
     consents: SkipConsents | None = None,
+    joined: Callable[[], Voters | None] = lambda: None,
 ) -> Replica:
     paths = Paths(settings.data.absolute())
     return Replica(
@@ -245,6 +247,7 @@ def _replica(
             presence=presence,
             stored_snapshots=stored_snapshots,
             consents=consents or NobodyElse(),
+            joined=joined,
         ),
         api,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tocsin.api.resources.replicas import Asked, agree, view
-from tocsin.model.cluster import Member, PeerStatus, SnapshotMark
+from tocsin.model.cluster import Member, PeerStatus, SnapshotMark, Voters, majority_of
 
 NOW = Asked(1_000_000, 1_000_400)
 
@@ -74,6 +74,13 @@ def looking_needs_a_reader_and_changing_an_admin(guarded):
     for verb in ("step-down", "add", "remove"):
         assert reader.ask("POST", f"/v1/cluster:{verb}", {"name": "d", "peer": "h:1"}).status == 403
     assert guarded.as_("").ask("GET", "/v1/cluster").status == 401
+
+
+def a_majority_is_one_of_those_that_have_joined():
+    members = [Member(name) for name in "abcde"]
+    assert view(_status("a"), {}, members, NOW).majority == 3
+    assert view(_status("a"), {}, members, NOW, majority_of("abc")).majority == 2
+    assert view(_status("a"), {}, members, NOW, Voters(("a", "b", "c"), 1)).majority == 1
 
 
 def several_replicas_are_shown_side_by_side():

@@ -21,7 +21,7 @@ from tocsin.clock import SystemClock
 from tocsin.config import Settings
 from tocsin.decide.clock import Opinion, judge
 from tocsin.decide.clock import Verdict as ClockVerdict
-from tocsin.model.cluster import PeerStatus
+from tocsin.model.cluster import PeerStatus, Voters
 from tocsin.node import compose
 from tocsin.replica.rounds import MISSED_MAX, Seen
 from tocsin.state.counts import Counts, counts
@@ -149,6 +149,21 @@ def _two_lost(service: Service, found: Health) -> Health:
     return found
 
 
+def _added(names: str, needed: int) -> Callable[[Service, Health], Health]:
+    """These have joined. Five are enlisted, and b, d and e do not answer."""
+
+    def changed(service: Service, found: Health) -> Health:
+        rounds = service.replica.parts.rounds
+        there = PeerStatus(name="c", version="1", role="follower")
+        rounds.seen = Seen({"b": None, "c": there, "d": None, "e": None}, {}, ClockVerdict.OPEN)
+        rounds.joined = lambda: Voters(tuple(names), needed)
+        for _ in range(MISSED_MAX):
+            rounds._absences.note(rounds.seen.statuses)
+        return found
+
+    return changed
+
+
 def _seen_clocks(*offsets_ms: int) -> Callable[[Service, Health], Health]:
     def changed(service: Service, found: Health) -> Health:
         there = PeerStatus(name="x", version="1", role="follower", wall_ms=1)
@@ -246,3 +261,35 @@ def the_worst_comes_first(tmp_path: Path) -> None:
         "failed",
         "given up",
     ]
+
+
+@pytest.mark.parametrize(
+    ("joined", "needed", "words"),
+    [
+        (
+            "abc",
+            2,
+            [
+                "1 of 3 replicas does not answer (b); without a majority, 2, nothing is written or launched.",
+                "2 of the replicas that may join have not done so (d, e), and nothing waits for them:",
+            ],
+        ),
+        (
+            "abc",
+            1,
+            [
+                "1 of 3 replicas does not answer (b). 'tocsin cluster' shows",
+                "2 of the replicas that may join have not done so (d, e), and nothing waits for them:",
+            ],
+        ),
+        ("a", 1, ["3 of the replicas that may join have not done so (b, d, e), and nothing waits for them:"]),
+    ],
+    ids=["added", "with a journal elsewhere", "after a recovery"],
+)
+def a_replica_that_has_not_joined_is_not_counted(
+    tmp_path: Path, joined: str, needed: int, words: list[str]
+) -> None:
+    issues = _issues_of(tmp_path, _added(joined, needed))
+    assert len(issues) == len(words)
+    for issue, begin in zip(issues, words, strict=True):
+        assert issue.startswith(begin)

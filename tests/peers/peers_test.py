@@ -304,6 +304,23 @@ def the_roster_counts_for_more_than_the_settings_and_is_never_waited_for():
     asyncio.run(whole())
 
 
+def who_has_never_started_is_told_by_the_roster_alone():
+    async def whole() -> None:
+        roster = _Roster()
+        roster.members_now = [
+            Member("me", "h:9", "http://me"),
+            Member("a", "h:1"),
+            Member("b", "h:2", "http://b"),
+        ]
+        directory = Directory("me", [Member("me", "h:9", "http://me"), Member("b", "h:2")], roster)
+        assert directory.started() == ["b", "me"], "the settings do not tell"
+        await directory.refresh()
+        assert directory.started() == ["b", "me"]
+        assert [member.name for member in directory.members()] == ["a", "b", "me"]
+
+    asyncio.run(whole())
+
+
 def an_unknown_name_has_the_roster_read_at_once():
     async def whole() -> None:
         roster = _Roster()

@@ -12,7 +12,7 @@ from tests.replica.several import Town, in_town, put
 from tocsin.clock import SystemClock
 from tocsin.decide.clock import AGREE_MS, Verdict
 from tocsin.errors import Diverged
-from tocsin.model.cluster import ClockState, PeerStatus, SnapshotMark
+from tocsin.model.cluster import ClockState, PeerStatus, SnapshotMark, Voters
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.applying import DIGEST_EVERY
 from tocsin.replica.clock_guard import ClockGuard
@@ -66,6 +66,34 @@ def what_somebody_fetches_holds_the_journal_back() -> None:
 @pytest.mark.parametrize("lent", [0, 10, -5, 25])
 def nobody_lends_what_it_does_not_hold(lent: int) -> None:
     assert trimmable(_status(30, 20), [_status(30, 20, lent=lent), _status(30, 20)]) == 20
+
+
+@pytest.mark.parametrize(
+    ("joined", "upto"), [(Voters(("a", "b"), 2), 10), (Voters(("a",), 1), 20), (None, 0)]
+)
+def replicas_that_never_joined_do_not_hold_the_journal_back(joined: Voters | None, upto: int) -> None:
+    """As many are enlisted and were never started as there are running."""
+
+    class Some(NoPeers):
+        async def statuses(self) -> dict[str, PeerStatus | None]:
+            return {"b": _status(20, 10, name="b"), "c": None, "d": None}
+
+    async def work() -> None:
+        own = _status(30, 20, name="a", role="leader")
+        ledger = Ledger()
+        rounds = Rounds(
+            Some(),
+            Handle(ledger),
+            _steady(SystemClock()),
+            Metrics(),
+            lambda: own,
+            "",
+            joined=lambda: joined,
+        )
+        await rounds.once()
+        assert rounds._trimmed == upto
+
+    asyncio.run(work())
 
 
 def nobody_holds_the_journal_back_for_ever() -> None:

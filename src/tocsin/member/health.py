@@ -85,6 +85,8 @@ class Watch:
         self._others = others
         self._displaced = displaced
         self._number = 0
+        self.voters: list[str] = []
+        """The names of those that etcd counts, as last seen."""
         self._clock = clock
         self._never = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -186,7 +188,9 @@ class Watch:
         they may reach the clone in place of the etcd here."""
         for client in (self._others, self._client):
             with suppress(TocsinError):
-                return other_address(await client.members(), self._number, raft_url(self._own))
+                peers = await client.members()
+                self.voters = [peer.name for peer in peers if not peer.is_learner]
+                return other_address(peers, self._number, raft_url(self._own))
         return ""
 
     async def _tell_address(self, member: int) -> bool:

@@ -27,7 +27,7 @@ from tocsin.member.program import Program, find_program, listening_host
 from tocsin.member.record import Memory
 from tocsin.member.recovery import RECOVERING, Recovery
 from tocsin.member.secret import Credentials, read_secret
-from tocsin.model.cluster import Hello
+from tocsin.model.cluster import Hello, Voters, majority_of
 
 _log = structlog.get_logger()
 _ANSWER_S = 2.0
@@ -136,6 +136,11 @@ class EtcdMember:
             return str(self._lost)
         watched = self._watch.problem if self._watch else ""
         return self._waiting or watched
+
+    def voters(self) -> Voters | None:
+        """None: not known yet."""
+        names = self._watch.voters if self._watch else []
+        return majority_of(names) if names else None
 
     async def lost(self) -> ClusterError:
         """Returns when this replica belongs to the cluster no longer: it has to stop, and this says why."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -27,6 +28,20 @@ class Member(msgspec.Struct, frozen=True):
     """URL of its API."""
     skip: str = ""
     """The number and id of an entry that it cannot apply, and that an operator there wants skipped."""
+
+
+class Voters(NamedTuple):
+    """The replicas that have joined. One that is only enlisted holds nothing, and nothing waits for its vote."""
+
+    names: tuple[str, ...]
+    """This one too. An empty name: it was let in and has not started yet."""
+    needed: int
+    """How many of them it takes to write anything down. 1 where the journal is elsewhere: it asks no replica."""
+
+
+def majority_of(names: Iterable[str]) -> Voters:
+    voters = tuple(names)
+    return Voters(voters, len(voters) // 2 + 1)
 
 
 class SnapshotMark(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ class Directory:
         self._name = name
         self._roster = roster
         self._members = {member.name: member for member in given}
+        self._is_read = False
         self._running: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
 
@@ -38,6 +39,11 @@ class Directory:
     def others(self) -> list[Member]:
         """Those that can be reached from here."""
         return [member for member in self.members() if member.name != self._name and member.peer]
+
+    def started(self) -> list[str]:
+        """The names of those that were ever ready: until then the roster has no API of theirs. Before the roster was
+        read nobody can tell, and all are named."""
+        return [member.name for member in self.members() if member.api or not self._is_read]
 
     def find(self, name: str) -> Member | None:
         """Where nobody is known by that name, the roster is read again, for the next one who asks."""
@@ -73,6 +79,7 @@ class Directory:
             return False
         if found:
             before, self._members = self.members(), {member.name: member for member in found}
+            self._is_read = True
             _tell_change(before, self.members())
         return True
 

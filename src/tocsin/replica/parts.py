@@ -16,7 +16,7 @@ from tocsin.clock import Clock
 from tocsin.decide.retention import Retention
 from tocsin.errors import Gap, Unreachable
 from tocsin.journal.contract import Journal, PresenceStore, SnapshotStore
-from tocsin.model.cluster import Asked, PeerStatus
+from tocsin.model.cluster import Asked, PeerStatus, Voters
 from tocsin.model.limit import Limit
 from tocsin.observe.metrics import Metrics
 from tocsin.replica import auditor, silence
@@ -150,6 +150,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     presence_host: Host = in_thread
     stored_snapshots: SnapshotStore | None = None
     """Beside the journal, where the replicas have no way to each other."""
+    joined: Callable[[], Voters | None] = lambda: None
+    """The replicas that have joined the cluster; None: not known."""
 
 
 class _Running(Protocol):
@@ -203,6 +205,7 @@ class Parts:
             remedy,
             self._trim_limit,
             setup.office.leader_offset_ms,
+            setup.joined,
         )
         self.career = Career(
             setup.office, self.follower, self._make_leader, self._may_stand, self._leap, clock

@@ -26,7 +26,7 @@ from tocsin.decide.clock import (
 )
 from tocsin.errors import Diverged, JournalError
 from tocsin.journal.contract import Journal
-from tocsin.model.cluster import PeerStatus
+from tocsin.model.cluster import PeerStatus, Voters, majority_of
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.peers import Peers
@@ -106,8 +106,10 @@ class Rounds:
         folder_note: str,
         trim_limit: Callable[[], int | None] = lambda: None,
         leader_offset_ms: Callable[[], int | None] = lambda: None,
+        joined: Callable[[], Voters | None] = lambda: None,
     ) -> None:
-        """``leader_offset_ms``: what the leader's presence tells of its time, see ``Office``."""
+        """``leader_offset_ms``: what the leader's presence tells of its time, see ``Office``. ``joined``: the replicas
+        that have; None: not known."""
         self._peers = peers
         self._journal = journal
         self._clock = clock
@@ -116,6 +118,7 @@ class Rounds:
         self._folder_note = folder_note
         self._trim_limit = trim_limit
         self._leader_offset_ms = leader_offset_ms
+        self.joined = joined
         self._stop = asyncio.Event()
         self._trimmed = 0
         self._held_back_since_s: float | None = None
@@ -257,8 +260,13 @@ class Rounds:
                 return False
         return True
 
+    def voters(self) -> Voters:
+        """Those that have joined; where that is not known, all that are enlisted."""
+        return self.joined() or majority_of([self._own().name, *self.seen.statuses])
+
     async def _trim(self, own: PeerStatus) -> None:
-        upto = self._trimmable(own, list(self.seen.statuses.values()))
+        others = [self.seen.statuses.get(name) for name in self.voters().names if name != own.name]
+        upto = self._trimmable(own, others)
         if (limit := self._trim_limit()) is not None:
             upto = min(upto, limit)
         if upto <= self._trimmed:

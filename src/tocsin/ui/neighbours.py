@@ -57,7 +57,8 @@ class Neighbours:
             heard = await service.around.peers.statuses()
             own = service.replica.status()
             asked = replicas.Asked(before_ms, service.replica.clock.system_ms())
-            view = replicas.view(own, heard, service.around.members(), asked)
+            joined = service.replica.parts.rounds.joined()
+            view = replicas.view(own, heard, service.around.members(), asked, joined)
             statuses = {
                 name: status for name, status in {**heard, own.name: own}.items() if status is not None
             }

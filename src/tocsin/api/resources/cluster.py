@@ -167,4 +167,5 @@ async def _seen(service: Service) -> ClusterView:
     before_ms = service.replica.clock.system_ms()
     statuses = await around.peers.statuses()
     asked = replicas.Asked(before_ms, service.replica.clock.system_ms())
-    return replicas.view(service.replica.status(), statuses, around.members(), asked)
+    joined = service.replica.parts.rounds.joined()
+    return replicas.view(service.replica.status(), statuses, around.members(), asked, joined)

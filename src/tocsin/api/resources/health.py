@@ -106,6 +106,7 @@ def issues_by_kind(service: Service, found: Health, within: Sequence[str] = ()) 
         "silent": _is_silent(service, within),
         "wrong": _is_wrong(service),
         "lost": _replicas_are_lost(service),
+        "not_joined": _replicas_have_not_joined(service),
         "lag": _lags(service, found),
         "clock": _clock_is_not_believed(service),
         "clocks": _clocks_differ(service),
@@ -181,12 +182,30 @@ def _stands_still(service: Service, found: Health) -> str:
 
 def _replicas_are_lost(service: Service) -> str:
     rounds = service.replica.parts.rounds
-    lost, number = rounds.lost, len(rounds.seen.statuses) + 1
+    voters = rounds.voters()
+    lost = [name for name in rounds.lost if name in voters.names]
     if not lost:
         return ""
+    needed = (
+        f"; without a majority, {voters.needed}, nothing is written or launched" if voters.needed > 1 else ""
+    )
     return (
-        f"{len(lost)} of {number} replicas {'does' if len(lost) == 1 else 'do'} not answer ({', '.join(lost)}); "
-        f"without a majority, {number // 2 + 1}, nothing is written or launched. 'tocsin cluster' shows who is there."
+        f"{len(lost)} of {len(voters.names)} replicas {'does' if len(lost) == 1 else 'do'} not answer "
+        f"({', '.join(lost)}){needed}. 'tocsin cluster' shows who is there."
+    )
+
+
+def _replicas_have_not_joined(service: Service) -> str:
+    """They were added and not started yet, or ``--recover`` went on without them."""
+    rounds = service.replica.parts.rounds
+    voters = rounds.voters().names
+    absent = [name for name in rounds.lost if name not in voters]
+    if not absent:
+        return ""
+    return (
+        f"{len(absent)} of the replicas that may join {'has' if len(absent) == 1 else 'have'} not done so "
+        f"({', '.join(absent)}), and nothing waits for them: start them, with an empty --data if their disks are lost, "
+        "or take them off the list with 'tocsin cluster remove'."
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from tocsin.model.cluster import ClusterView, Member, PeerStatus, ReplicaView
+from tocsin.model.cluster import ClusterView, Member, PeerStatus, ReplicaView, Voters, majority_of
 
 
 class Asked(NamedTuple):
@@ -23,9 +23,13 @@ class Asked(NamedTuple):
 
 
 def view(
-    own: PeerStatus, statuses: Mapping[str, PeerStatus | None], members: Sequence[Member], asked: Asked
+    own: PeerStatus,
+    statuses: Mapping[str, PeerStatus | None],
+    members: Sequence[Member],
+    asked: Asked,
+    joined: Voters | None = None,
 ) -> ClusterView:
-    """The whole cluster, as one of them sees it."""
+    """The whole cluster, as one of them sees it. ``joined``: those whose votes count; None: all."""
     known: dict[str, PeerStatus | None] = {**dict.fromkeys(member.name for member in members), **statuses}
     known[own.name] = own
     enlisted = {member.name: member for member in members}
@@ -37,7 +41,7 @@ def view(
         term=max(status.term for status in up),
         sequence=sequence,
         incarnation=own.incarnation,
-        majority=len(known) // 2 + 1,
+        majority=(joined or majority_of(known)).needed,
         reachable=len(up),
         digests_agree=agree([status for status in up if status.incarnation == own.incarnation]),
         replicas=[

@@ -17,9 +17,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tocsin.cron import Expression
-from tocsin.model import change as c
 from tocsin.simulation.checkers.contract import Checker, Finding
-from tocsin.simulation.checkers.reading import duration_ms, record, timeline, versions
+from tocsin.simulation.checkers.reading import decided_ms, duration_ms, record, timeline, versions
 from tocsin.simulation.history import Final, History, LaunchRow, MissedRow, VersionRow
 
 ALL_MAX = 1000
@@ -35,24 +34,12 @@ def check(history: History) -> Iterator[Finding]:
     specs = versions(final)
     timelines = {key: timeline(version) for key, version in specs.items()}
     yield from _given_up(history, final, specs, timelines)
-    for (key, absence), rows in sorted(_caught_up(final, specs, _decided(history)).items()):
+    for (key, absence), rows in sorted(_caught_up(final, specs, decided_ms(history)).items()):
         in_order = sorted(rows, key=lambda row: row.instant_s)
         yield from _started(specs[key], absence, in_order, timelines[key])
         if specs[key].schedule.missed == "all":
             ends = [until_ms for _, until_ms in final.absences]
             yield from _spread(specs[key], absence, in_order, ends)
-
-
-def _decided(history: History) -> dict[tuple[str, int], int]:
-    """By schedule and instant: the time of the entry that started or queued it. Its answer may have come long after."""
-    return {
-        (id, instant_s): landed.entry.time_ms
-        for landed in history.landed
-        for change in landed.entry.changes
-        if isinstance(change, c.LaunchesStarted | c.LaunchesQueued)
-        for sid, instant_s in zip(change.sids, change.instants_s, strict=True)
-        for id in history.schedule_ids.get((landed.incarnation, sid), ())
-    }
 
 
 def _caught_up(

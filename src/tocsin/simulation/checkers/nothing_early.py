@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from tocsin.simulation.checkers.contract import Checker, Finding
 from tocsin.simulation.checkers.reading import (
     clock_was_changed,
+    decided_ms,
     duration_ms,
     record,
     rows_by_name,
@@ -30,7 +31,7 @@ PUT_BACK_MS = 60_000
 
 def check(history: History) -> Iterator[Finding]:
     final = record(history)
-    rows = rows_by_name(final)
+    rows, decided = rows_by_name(final), decided_ms(history)
     for call in sorted(history.calls, key=lambda call: call.sent_ms):
         moment_ms = call.instant_s * 1000
         row = rows.get(call.name)
@@ -38,7 +39,7 @@ def check(history: History) -> Iterator[Finding]:
             moment_ms = max(moment_ms, row.planned_ms)
         if call.clock_ms >= moment_ms:
             continue
-        is_decided = row is not None and row.started_ms is not None and row.started_ms >= moment_ms
+        is_decided = decided.get((call.schedule, call.instant_s), 0) >= moment_ms
         if is_decided and call.clock_ms >= moment_ms - 2 * history.clock_error_ms:
             continue
         if clock_was_changed(history, call.sent_ms - PUT_BACK_MS, call.sent_ms):

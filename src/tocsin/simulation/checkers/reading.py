@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tocsin.cron import Expression, parse_duration
+from tocsin.model import change as c
 from tocsin.model.command import PutSchedule, ResolveLaunch
 from tocsin.model.schedule import Retry, Schedule
 from tocsin.model.target import HttpTarget
@@ -176,3 +177,15 @@ def is_doubtful(row: LaunchRow) -> bool:
     if row.state == "in_doubt" or row.reason.startswith("resolved"):
         return True
     return any("unknown" in reason or "in doubt" in reason for _, _, reason in row.failed_attempts)
+
+
+def decided_ms(history: History) -> dict[tuple[str, int], int]:
+    """By schedule and instant: the time of the entry that started or queued it. Its answer may have come long after."""
+    return {
+        (id, instant_s): landed.entry.time_ms
+        for landed in history.landed
+        for change in landed.entry.changes
+        if isinstance(change, c.LaunchesStarted | c.LaunchesQueued)
+        for sid, instant_s in zip(change.sids, change.instants_s, strict=True)
+        for id in history.schedule_ids.get((landed.incarnation, sid), ())
+    }

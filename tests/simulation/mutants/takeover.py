@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from tests.simulation.mutants.contract import (
@@ -19,7 +19,7 @@ from tests.simulation.mutants.contract import (
 from tocsin.decide.due import OpenRow
 from tocsin.model import change as c
 from tocsin.model.launch import CLOSED_FROM, LaunchState
-from tocsin.replica import scheduler
+from tocsin.replica import outcomes, scheduler
 from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, flight_of_row
@@ -87,7 +87,8 @@ def unknown_ends_are_forgotten() -> AbstractContextManager[None]:
     return replaced(Launcher, unwritten=unwritten)
 
 
-def a_further_attempt_ends_the_doubt() -> AbstractContextManager[None]:
+@contextmanager
+def a_further_attempt_ends_the_doubt() -> Iterator[None]:
     sound = _HANDLERS[c.LaunchesEnded]
 
     def ended(context: Context, change: c.LaunchesEnded) -> object:
@@ -95,7 +96,8 @@ def a_further_attempt_ends_the_doubt() -> AbstractContextManager[None]:
         context.db.execute(f"UPDATE launch SET doubt = NULL WHERE state = {LaunchState.FAILED:d}")
         return found
 
-    return exchanged(_HANDLERS, c.LaunchesEnded, ended)
+    with replaced(outcomes, _ENDS_NO_DOUBT=()), exchanged(_HANDLERS, c.LaunchesEnded, ended):
+        yield
 
 
 def an_old_copy_is_a_witness() -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.member.town import PATIENCE_S, House, Town, a_town, ids, keeps, remembers, until
+from tests.member.town import PATIENCE_S, House, Town, a_town, ids, keeps, lead, remembers
 
 from tocsin.errors import ClusterError
 from tocsin.journal.etcd.messages import EtcdMember as Voter
@@ -41,23 +41,6 @@ def _clone(town: Town, house: House, image: Path) -> House:
     return clone
 
 
-async def _lead(house: House, among: list[House]) -> None:
-    """Make this one's etcd the leader of the others."""
-    number = (await ids(house))[house.name]
-
-    async def leads() -> bool:
-        for one in among:
-            client = one.client(alone=True)
-            status = await client.status(client.endpoints[0])
-            if status.leader == number:
-                return True
-            if status.leader == status.member:
-                await client.move_leader(client.endpoints[0], number)
-        return False
-
-    await until(leads, f"the etcd of {house.name} to lead")
-
-
 def an_original_stops_when_a_clone_has_taken_its_address(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_town(tmp_path) as town:
@@ -65,14 +48,14 @@ def an_original_stops_when_a_clone_has_taken_its_address(tmp_path: Path) -> None
             await b.stop()
             image = _take_image(b)
             original = await b.start()
-            await _lead(a, [a, b, c])
+            await lead(a, [a, b, c])
             pid = b.pid()
             assert pid is not None
             os.kill(
                 pid, signal.SIGSTOP
             )  # it is killed like this, and cannot end by itself before it is noticed
             # A new leader does not know how much of the log b has had, so the clone is not found out by its log.
-            await _lead(c, [a, c])
+            await lead(c, [a, c])
             clone = _clone(town, b, image)
             await clone.start()
             said = await asyncio.wait_for(original.lost(), PATIENCE_S)
@@ -113,7 +96,7 @@ def an_etcd_whose_log_went_back_is_not_started_again(tmp_path: Path) -> None:
             await b.stop()
             image = _take_image(b)
             await b.start()
-            await _lead(a, [a, b, c])
+            await lead(a, [a, b, c])
             await keeps(a)
             assert await remembers(b)
             await b.stop()

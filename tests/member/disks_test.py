@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.member.town import a_town, ids, keeps, remembers, until
+from tests.member.town import PATIENCE_S, a_town, ids, keeps, lead, remembers, until
 
 from tocsin.errors import AlreadyExists, ClusterError, InvalidInput, NotFound
+from tocsin.journal.etcd.client import EtcdClient
 from tocsin.model.cluster import Member
 
 
@@ -97,6 +99,43 @@ def what_would_cost_the_majority_is_refused(tmp_path: Path) -> None:
                 await membership.add(Member("d", peer="127.0.0.1:9000"))
             await membership.remove("c")
             assert set(await ids(a)) == {"a", "b"}
+
+    asyncio.run(story())
+
+
+def an_etcd_that_leads_hands_over_before_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends when it has agreed to its own removal. Of two, the other one cannot go on if it did not hear of that."""
+    leading: list[int] = []
+    remove = EtcdClient.remove_member
+
+    async def noting(client: EtcdClient, id: int) -> None:
+        leading.append((await client.status(client.endpoints[0])).leader)
+        await remove(client, id)
+
+    monkeypatch.setattr(EtcdClient, "remove_member", noting)
+
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            houses = a, b = await town.founded("ab")
+            numbers, leaving = await ids(a), b.member
+            assert leaving is not None
+            membership = town.membership(a)
+
+            async def is_removed() -> bool:
+                """etcd refuses it until they have been connected for five seconds."""
+                await lead(b, houses)
+                with suppress(ClusterError):
+                    await membership.remove("b")
+                return set(await ids(a)) == {"a"}
+
+            await until(is_removed, "b to be removed")
+            assert set(leading) == {numbers["a"]}
+            said = await asyncio.wait_for(leaving.lost(), PATIENCE_S)
+            assert "b was removed from the cluster" in str(said)
+            await b.stop()
+            await keeps(a)
 
     asyncio.run(story())
 

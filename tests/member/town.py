@@ -7,7 +7,7 @@ import os
 import select
 import shutil
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -178,6 +178,23 @@ async def remembers(house: House) -> bool:
 async def ids(house: House) -> dict[str, int]:
     """Of all members, by name."""
     return {peer.name: peer.id for peer in await house.client().members()}
+
+
+async def lead(house: House, among: Sequence[House]) -> None:
+    """Make this one's etcd the leader of the others."""
+    number = (await ids(house))[house.name]
+
+    async def leads() -> bool:
+        for one in among:
+            client = one.client(alone=True)
+            status = await client.status(client.endpoints[0])
+            if status.leader == number:
+                return True
+            if status.leader == status.member:
+                await client.move_leader(client.endpoints[0], number)
+        return False
+
+    await until(leads, f"the etcd of {house.name} to lead")
 
 
 async def until(condition: Callable[[], Awaitable[object]], what: str) -> None:

@@ -7,6 +7,7 @@ until then nobody waits for its vote. Who is removed loses its vote at once, not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -15,10 +16,17 @@ from tocsin.journal.contract import Roster
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.messages import EtcdMember as Voter
 from tocsin.member.address import check_together, raft_url
-from tocsin.member.health import healthy
+from tocsin.member.health import endpoint_of, healthy
 from tocsin.model.cluster import Member
 
 _log = structlog.get_logger()
+
+
+class _Leaving(NamedTuple):
+    """The etcd member of a replica that is removed, and those that stay and answer: one at least."""
+
+    voter: Voter
+    heirs: Sequence[Voter]
 
 
 class Membership:
@@ -48,25 +56,27 @@ class Membership:
         """Shut a replica out. It stops by itself when it notices."""
         members = await self._roster.members()
         known = next((one for one in members if one.name == name), None)
-        voter = await self._voter(name, known)
-        if known is None and voter is None:
+        leaving = await self._leaving(name, known)
+        if known is None and leaving is None:
             listed = ", ".join(one.name for one in members) or "nobody"
             raise NotFound(f"there is no replica {name}", hint=f"members are: {listed}")
         if len(members) == 1 and known is not None:
             raise ClusterError(f"{name} is the last replica", hint="stop it instead")
+        if leaving is not None:
+            await self._hand_over(leaving)
         # The permission goes first, or it would come in again as soon as it is out.
         if known is not None:
             await self._roster.strike(name)
         try:
-            if voter is not None and self._client is not None:
-                await self._client.remove_member(voter.id)
+            if leaving is not None and self._client is not None:
+                await self._client.remove_member(leaving.voter.id)
         except JournalUnavailable as wrong:
             if known is not None:
                 await self._roster.enlist(known)
             raise ClusterError(f"{name} was not removed: {wrong}", hint="try again in a moment") from wrong
         _log.info("a replica was removed", name=name)
 
-    async def _voter(self, name: str, known: Member | None) -> Voter | None:
+    async def _leaving(self, name: str, known: Member | None) -> _Leaving | None:
         """The etcd member of that replica. Raises where the others could not decide anything without it."""
         if self._client is None:
             return None
@@ -85,7 +95,28 @@ class Membership:
                 f"without {name}, {needed} of {_names(left)} would be needed and only {len(answering)} answer",
                 hint="start the others first, or remove one that does not answer",
             )
-        return voter
+        return _Leaving(voter, answering)
+
+    async def _hand_over(self, leaving: _Leaving) -> None:
+        """An etcd that leads ends as soon as it has agreed to its own removal, and the others have to elect another.
+        Of two, the other one may not have heard of the agreement, and waits for a vote of the one that is gone."""
+        assert self._client is not None
+        voter, heir = leaving.voter, leaving.heirs[0]
+        for url in voter.client_urls:
+            try:
+                status = await self._client.status(endpoint_of(url))
+            except JournalUnavailable:
+                continue  # an etcd that does not answer does not lead for long
+            if status.leader != voter.id:
+                return
+            try:
+                await self._client.move_leader(endpoint_of(url), heir.id)
+            except JournalUnavailable as wrong:
+                raise ClusterError(
+                    f"{voter.name} was not removed: its etcd leads, and {heir.name} did not take over: {wrong}",
+                    hint="try again in a moment",
+                ) from wrong
+            return
 
     async def _check_room(self) -> None:
         """One more to count means one more that is needed."""

@@ -81,6 +81,7 @@ def a_majority_is_one_of_those_that_have_joined():
     assert view(_status("a"), {}, members, NOW).majority == 3
     assert view(_status("a"), {}, members, NOW, majority_of("abc")).majority == 2
     assert view(_status("a"), {}, members, NOW, Voters(("a", "b", "c"), 1)).majority == 1
+    assert view(_status("a"), {}, members[:1], NOW, majority_of("ab")).majority == 1, "b was just removed"
 
 
 def several_replicas_are_shown_side_by_side():

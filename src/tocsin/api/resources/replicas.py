@@ -41,7 +41,7 @@ def view(
         term=max(status.term for status in up),
         sequence=sequence,
         incarnation=own.incarnation,
-        majority=(joined or majority_of(known)).needed,
+        majority=_majority(known, joined),
         reachable=len(up),
         digests_agree=agree([status for status in up if status.incarnation == own.incarnation]),
         replicas=[
@@ -49,6 +49,12 @@ def view(
             for name, status in sorted(known.items())
         ],
     )
+
+
+def _majority(known: Iterable[str], joined: Voters | None) -> int:
+    """Who has joined was seen some seconds ago. Who was removed since is not enlisted any more."""
+    enlisted = majority_of(known).needed
+    return enlisted if joined is None else min(enlisted, joined.needed)
 
 
 def _leader(own: PeerStatus, known: Mapping[str, PeerStatus | None]) -> str:

@@ -49,7 +49,9 @@ def _calls(history: History, final: Final | None, by_id: Mapping[str, list[Versi
             continue
         rules = [rule for rule in by_id.get(row.schedule, []) if rule.version == row.version]
         late_ms = made[0].clock_ms - row.planned_ms - SPARE_MS
-        if rules and all(_is_past(rule, late_ms, row) for rule in rules):
+        # What was refused is no call, but it was an attempt in time: a further one has no deadline.
+        is_first = made[0].attempt == 1
+        if is_first and rules and all(_is_past(rule, late_ms, row) for rule in rules):
             text = (
                 f"{row.name} was called for the first time {late_ms + SPARE_MS} ms late, behind its deadline"
             )

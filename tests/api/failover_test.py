@@ -94,7 +94,7 @@ GONE = {"launch": "gone"}
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(again, "PAUSE_S", 0.01)
-    monkeypatch.setattr("tocsin.client.wire.HASTY_S", 0.3)
+    monkeypatch.setattr("tocsin.client.wire.HASTY_S", 1.0)
 
 
 def a_dead_address_is_asked_once_and_then_left_alone():

@@ -77,7 +77,7 @@ def twenty_thousand_open_launches_are_concluded_in_portions_of_rows(
 ) -> None:
     _left_open(tmp_path, 20_000, "")
     seen = _Seen(monkeypatch)
-    run(tmp_path, _ended(20_000))
+    run(tmp_path, _ended(20_000), history_each=30_000)
     assert sum(count for count, _ in seen.portions) == 20_000
     assert max(count for count, _ in seen.portions) <= queries.LOOK_LAUNCHES
 

@@ -20,7 +20,7 @@ from tocsin.api.door.gate import Gate
 from tocsin.api.door.guard import BODY_BYTES_MAX
 from tocsin.api.door.measured import Measured
 from tocsin.api.door.methods import Methods
-from tocsin.api.pages import WithPages
+from tocsin.api.lazy_pages import WithPages
 from tocsin.api.resources import (
     activity,
     afterwards,

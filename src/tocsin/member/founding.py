@@ -67,7 +67,7 @@ class Wait(NamedTuple):
 def decide(
     me: Hello, others: Mapping[str, Hello | None], digest: Callable[[str], str]
 ) -> Found | Join | Wait:
-    """What a replica with an empty disk, or with a copy, may do, after what the others said."""
+    """Decide what a replica with an empty disk, or with a copy, may do, after what the others said."""
     recovering = sorted(name for name, hello in others.items() if hello and hello.condition == "recovering")
     if recovering:
         return Wait(still_recovering(", ".join(recovering)), "it takes a few seconds")

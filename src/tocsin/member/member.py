@@ -102,7 +102,7 @@ class EtcdMember:
         joining = record.condition in ("empty", "bereft") and self._memory.has_data()
         is_copy = self._memory.is_copy() and not self._is_recovering
         condition = "copied" if is_copy else "founded" if joining else record.condition
-        # Whoever joined before the loss is written down could take office and know nothing of it.
+        # A replica that joined before the loss is written down could take office and know nothing of it.
         is_recovering = self._is_recovering or (self.recovered_ms is not None and not is_copy)
         return Hello(
             self._own.name,

@@ -1,4 +1,4 @@
-"""What this disk remembers of the cluster: ``member.json``, beside the etcd whose data it speaks of.
+"""The disk's memory of the cluster: ``member.json``, beside the etcd whose data it speaks of.
 
 The data of etcd holds a mark, a file with a random name, and the record holds the identity of that file. In a directory
 that was put back from a copy the mark is another file. Its log may be older than what this replica has acknowledged, so
@@ -17,8 +17,8 @@ from typing import Literal
 import msgspec
 
 from tocsin.errors import ClusterError, OfficeTaken
+from tocsin.file_identity import identity
 from tocsin.member.files import make_folder, unwritable, write_whole
-from tocsin.original import identity
 from tocsin.replica.parts import Paths
 
 Condition = Literal["empty", "bereft", "founding", "founded"]

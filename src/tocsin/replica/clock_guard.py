@@ -54,7 +54,7 @@ _COMPARED: dict[Basis, str] = {
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What is known of the clock within one boot. The file holds all of it. A field that is missing there makes the
+    """The facts about the clock within one boot. The file holds all of it. A field that is missing there makes the
     file void: a clock of which less is known is no witness."""
 
     boot: str
@@ -80,7 +80,7 @@ class ClockGuard:
         self._boot = boot
         self.bounds = bounds or Bounds()
         self._kept = self._read()
-        """What the file holds."""
+        """The content of the file; None: there is none, or it is void."""
         self._is_same_boot = self._kept is not None and self._kept.boot == boot != ""
         self._known = _Known(boot, self.system_offset_ms(), "clock", False, None)
         if self._kept is not None and self._is_same_boot:

@@ -348,7 +348,7 @@ class Leader:
                     self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
 
     async def _hold_places(self, ended_from_ms: int = 0) -> None:
-        """What was put in doubt, by a former leader or where an entry was applied, keeps its places in limits."""
+        """Launches that were put in doubt, here or by a former leader, keep their places in limits."""
         if not self._limits:
             return
         now_ms = self._clock.wall_ms()

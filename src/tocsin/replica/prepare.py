@@ -167,7 +167,7 @@ class Repair(NamedTuple):
     """Its next instant as it is; None: it has none."""
     to: Slot
     text: str | None = None
-    """What its text is settled as anew."""
+    """The text as it is settled anew; None: the text stays."""
 
 
 def repairs(db: sqlite3.Connection, ids: Sequence[str], now_ms: int) -> list[Repair]:

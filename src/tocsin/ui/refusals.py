@@ -10,7 +10,7 @@ from litestar.enums import ScopeType
 from litestar.response.base import ASGIResponse
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from tocsin.api.pages import is_of_api
+from tocsin.api.lazy_pages import is_of_api
 from tocsin.api.problems import MEDIA_TYPE
 from tocsin.model.answer import Problem
 

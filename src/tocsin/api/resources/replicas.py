@@ -52,7 +52,7 @@ def view(
 
 
 def _majority(known: Iterable[str], joined: Voters | None) -> int:
-    """Who has joined was seen some seconds ago. Who was removed since is not enlisted any more."""
+    """The list of voters is some seconds old. A replica that was removed since is not enlisted any more."""
     enlisted = majority_of(known).needed
     return enlisted if joined is None else min(enlisted, joined.needed)
 

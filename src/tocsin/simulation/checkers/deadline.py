@@ -49,7 +49,7 @@ def _calls(history: History, final: Final | None, by_id: Mapping[str, list[Versi
             continue
         rules = [rule for rule in by_id.get(row.schedule, []) if rule.version == row.version]
         late_ms = made[0].clock_ms - row.planned_ms - SPARE_MS
-        # What was refused is no call, but it was an attempt in time: a further one has no deadline.
+        # A refused attempt is no call, but it was made in time: a further attempt has no deadline.
         is_first = made[0].attempt == 1
         if is_first and rules and all(_is_past(rule, late_ms, row) for rule in rules):
             text = (

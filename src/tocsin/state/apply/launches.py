@@ -109,7 +109,7 @@ def ended(context: Context, change: c.LaunchesEnded) -> None:
             some = _without_doubtful(context, some)
             calls.was_none(context, [row[4] for row in some], [row[5] for row in some])
         doubt = f"CASE WHEN {is_ours} THEN attempt END" if state == LaunchState.IN_DOUBT else "NULL"
-        # What is skipped was not called: the attempt that was about to begin did not.
+        # A skipped launch was not called: the attempt that was about to begin did not begin.
         made = f"attempt - (state IN ({LaunchState.STARTED:d}, {LaunchState.RUNNING:d}))"
         touched = context.db.executemany(
             f"UPDATE launch SET attempt = {made if state == LaunchState.SKIPPED else 'attempt'}, "

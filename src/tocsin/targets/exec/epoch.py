@@ -13,7 +13,7 @@ import json
 import os
 from pathlib import Path
 
-from tocsin.original import identity
+from tocsin.file_identity import identity
 from tocsin.targets.exec.processes import boot_id
 
 

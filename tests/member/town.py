@@ -180,6 +180,18 @@ async def ids(house: House) -> dict[str, int]:
     return {peer.name: peer.id for peer in await house.client().members()}
 
 
+async def joins_anew(house: House, beside: House, before: dict[str, int]) -> EtcdMember:
+    """It starts as a new member, and its old data is kept."""
+    member = await house.start()
+    assert await remembers(house)
+    assert member.condition().condition == "founded"
+    after = await ids(beside)
+    assert after.keys() == before.keys()
+    assert after[house.name] != before[house.name]
+    assert (house.etcd.with_name("etcd.removed") / "member" / "wal").is_dir(), "nothing is thrown away"
+    return member
+
+
 async def lead(house: House, among: Sequence[House]) -> None:
     """Make this one's etcd the leader of the others."""
     number = (await ids(house))[house.name]

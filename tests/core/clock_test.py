@@ -191,6 +191,41 @@ def retention_deletes_no_name_of_a_future_that_may_not_happen() -> None:
     assert _instants(desk) == ahead
 
 
+@pytest.mark.parametrize("hours", [1, 6, 24 * 6])
+def names_launched_by_a_clock_that_was_ahead_after_a_reboot_are_kept_until_it_is_put_back(hours: int) -> None:
+    """It was believed: for all that is known, the machine was down for so long."""
+    ahead_s = hours * 3600
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="last")
+    _launch_all(desk, 60)
+    desk.now_ms = (START + ahead_s) * 1000
+    desk.take_office()
+    for minute in range(10):
+        _launch_all(desk, ahead_s + minute * 60)
+    desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
+    desk.now_ms = (START + 180) * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+    desk.command(RepairDue(["s"], is_last=True))
+    assert START + 180 < _due(desk)["s"] <= START + 240
+    assert not desk.store.meta.is_due_ahead
+
+
+def after_ten_times_the_length_of_an_absence_history_is_deleted_again() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="last")
+    _launch_all(desk, 60)
+    desk.now_ms = (START + 3600) * 1000
+    desk.take_office()
+    for minute in range(10):
+        _launch_all(desk, 3600 + minute * 60)
+    desk.now_ms = (START + 3600 + 10 * 3540 - 1) * 1000
+    desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
+    assert len(_instants(desk)) > 10
+    desk.now_ms += 1_000
+    desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
+    assert len(_instants(desk)) == 2
+
+
 def launches_of_a_future_that_did_not_happen_leave_room_for_real_ones() -> None:
     desk = Desk(START)
     put(desk, id="s", cron="* * * * *", missed="skip")

@@ -105,6 +105,7 @@ def a_launch_in_doubt_is_not_deleted_while_it_keeps_its_place(desk: Desk) -> Non
     desk.now_ms += DAY_MS
     desk.returned(desk.now_ms - DAY_MS)
     _launch(desk, 2)
+    desk.now_ms += 10 * DAY_MS
     desk.forget(each=3)
     assert "in_doubt" not in desk.states_of("f").values()
 

@@ -31,6 +31,7 @@ OLD_AT_ONCE = 500
 COUNTED_AT_ONCE = 2_000
 SCHEDULES_AT_ONCE = 2_000
 REVISIONS_AT_ONCE = 200
+NO_LIMIT = 1 << 60
 _NO_VERSIONS = retention.OldRevisions([], (0, 0, 0), is_last=False)
 
 
@@ -77,12 +78,12 @@ class Forgetting:
             self._begin()
         db, meta = self._store.db, self._store.meta
         # A clock that was set forward makes nothing old until somebody would have noticed that it is wrong.
-        is_proven = now_ms >= meta.proven_again_ms
-        before_ms = (now_ms if is_proven else min(now_ms, meta.proven_upto_s * 1000)) - self._keep.age_ms
+        is_held = self._is_held(now_ms)
+        before_ms = (meta.proven_upto_s * 1000 if is_held else now_ms) - self._keep.age_ms
         new = retention.uncounted(
             db,
             meta.counted_lid,
-            self._keep.each,
+            NO_LIMIT if is_held else self._keep.each,
             now_ms,
             COUNTED_AT_ONCE,
             DELETED_AT_ONCE - OLD_AT_ONCE,
@@ -91,7 +92,7 @@ class Forgetting:
         too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
         old = retention.old(db, self._after_lid, before_ms, now_ms, too_many, OLD_AT_ONCE)
         self._after_lid = old.stays_upto_lid
-        many, kept_each = self._too_many(now_ms) if new.is_last else ([], 0)
+        many, kept_each = self._too_many(now_ms) if new.is_last and not is_held else ([], 0)
         lids = sorted({*new.surplus, *old.lids, *many})
         # A version can be deleted when its launches are gone.
         versions = self._old_versions(before_ms) if old.is_last else _NO_VERSIONS
@@ -109,11 +110,13 @@ class Forgetting:
         return _Portion(change if is_needed else None, has_more=not is_over)
 
     def _ahead_of_s(self, now_ms: int) -> int | None:
-        """Launches behind this second cannot be deleted yet, because a clock is or was ahead. None: it was not."""
+        """Launches behind this second cannot be deleted yet, because the clock was ahead. None: it was not."""
+        return now_ms // 1000 if now_ms < self._store.meta.ahead_until_ms else None
+
+    def _is_held(self, now_ms: int) -> bool:
+        """May the clock be ahead, and nobody has noticed yet? Then new launches do not drive out others."""
         meta = self._store.meta
-        if now_ms < meta.proven_again_ms and meta.proven_upto_s * 1000 < now_ms:
-            return meta.proven_upto_s
-        return now_ms // 1000 if now_ms < meta.ahead_until_ms else None
+        return meta.proven_upto_s * 1000 < now_ms < meta.proven_again_ms
 
     def _old_versions(self, before_ms: int) -> retention.OldRevisions:
         counted_lid = self._store.meta.counted_lid

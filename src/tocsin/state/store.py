@@ -38,8 +38,8 @@ class Meta(msgspec.Struct):
     is_due_ahead: int = 0
     """1: next instants may have been computed under that clock, and nobody has repaired them since."""
     proven_upto_s: int = 1 << 60
-    """The clock was set forward, by a person, from this second on: what was launched since may be of a future that does
-    not happen."""
+    """The clock was set forward, by a person, or nobody led for long, from this second on: what was launched since may
+    be of a future that does not happen."""
     proven_again_ms: int = 0
     """By then somebody would have noticed."""
     next_sid: int = 1

@@ -7,13 +7,11 @@ import sqlite3
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind
 from tocsin.state.apply.context import Context
-from tocsin.state.apply.office import BRIEF_MS, was_absent
+from tocsin.state.apply.office import BRIEF_MS, UNPROVEN_AT_MOST_MS, is_unproven, was_absent
 
 BACK_MS = 10_000
 """A clock that goes back by less than this is no news: replicas differ by as much."""
 FORWARD_MS = 60_000
-PROVEN_AFTER_MS = 7 * 86_400_000
-"""After a clock was set forward, the launches since then are kept for so long."""
 NEVER_S = 1 << 60
 
 
@@ -25,18 +23,15 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     meta.time_ms = change.now_ms
     context.record("clock confirmed", "the clock", change.actor, note=change.note)
     if change.now_ms > before_ms + FORWARD_MS and before_ms:
-        is_over = meta.proven_again_ms <= before_ms
-        meta.proven_upto_s = before_ms // 1000 if is_over else min(meta.proven_upto_s, before_ms // 1000)
-        meta.proven_again_ms = change.now_ms + PROVEN_AFTER_MS
+        is_unproven(meta, before_ms, change.now_ms, UNPROVEN_AT_MOST_MS)
     absent_since_ms = before_ms if change.absent_since_ms is None else change.absent_since_ms
     if before_ms and change.now_ms > max(before_ms, absent_since_ms + BRIEF_MS):
         # In this very entry: whoever leads next must not take for late what was missed.
         was_absent(context, since_ms=absent_since_ms, until_ms=change.now_ms)
     if change.now_ms >= before_ms - BACK_MS:
         return
-    if (
-        change.now_ms <= meta.proven_upto_s * 1000 + PROVEN_AFTER_MS
-    ):  # else it is still far ahead of what is proven
+    is_far_ahead = change.now_ms > meta.proven_upto_s * 1000 + UNPROVEN_AT_MOST_MS
+    if not is_far_ahead:
         meta.proven_upto_s = NEVER_S
     _bring_back(db, before_ms, change.now_ms)
     meta.ahead_until_ms = max(meta.ahead_until_ms, before_ms)

@@ -7,10 +7,15 @@ from tocsin.model.launch import CLOSED_FROM, HELD_MS, LaunchState
 from tocsin.model.rule import decode_rule
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
-from tocsin.state.store import DOUBT_OPEN_MS
+from tocsin.state.store import DOUBT_OPEN_MS, Meta
 
 BRIEF_MS = 6_000
 """A change of leaders that takes no longer than this is no absence."""
+LONG_MS = 60_000
+"""After an absence that is longer, the clock may be ahead: it was believed because nobody could tell."""
+UNPROVEN_TIMES = 10
+"""What was launched since an absence is kept for so many times its length."""
+UNPROVEN_AT_MOST_MS = 7 * 86_400_000
 
 
 def took_office(context: Context, change: c.TookOffice) -> None:
@@ -84,3 +89,17 @@ def was_absent(context: Context, *, since_ms: int, until_ms: int) -> None:
     meta.present_since_ms = until_ms
     meta.absent_since_ms = min(since_ms, until_ms)
     context.db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (meta.absent_since_ms, until_ms))
+    if since_ms and until_ms - since_ms > LONG_MS:
+        is_unproven(meta, since_ms, until_ms, UNPROVEN_TIMES * (until_ms - since_ms))
+
+
+def is_unproven(meta: Meta, before_ms: int, now_ms: int, for_ms: int) -> None:
+    """Time went from here to there, and nobody counted it. If that was too far, names of the future are launched, and
+    these must be known when the clock is put back. For a while nothing is deleted to make room for them, and then it is
+    not known of which schedules there are too many."""
+    before_s = before_ms // 1000
+    is_over = meta.proven_again_ms <= before_ms
+    meta.proven_upto_s = before_s if is_over else min(meta.proven_upto_s, before_s)
+    again_ms = now_ms + min(for_ms, UNPROVEN_AT_MOST_MS)
+    meta.proven_again_ms = again_ms if is_over else max(meta.proven_again_ms, again_ms)
+    meta.kept_each = 0

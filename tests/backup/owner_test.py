@@ -147,6 +147,13 @@ def a_backup_of_others_from_the_future_makes_nothing_old(
     assert list(ours.own()) == [made]
 
 
+def a_former_journal_of_a_time_that_has_not_come_pushes_nothing_out(ours: Backups, source: Source) -> None:
+    source.put(ours, 900, time_ms=_YEAR_MS)
+    made = source.put(ours, 1, incarnation=B)
+    assert ours.prune(B) == 0
+    assert made in ours.list()
+
+
 def a_journal_that_the_cluster_had_long_ago_is_forgotten(ours: Backups, source: Source) -> None:
     source.put(ours, 900, time_ms=1_000)
     newest = source.put(ours, 1, incarnation=B, time_ms=1_000 + OTHERS_KEPT_MS + 1)

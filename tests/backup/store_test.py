@@ -68,6 +68,18 @@ def they_are_listed_the_newest_first_over_all_journals(backups: Backups, source:
     assert _seqs(backups) == [501, 600, 500]
 
 
+def after_the_clock_was_put_back_the_highest_sequence_of_a_journal_is_the_newest(
+    backups: Backups, source: Source
+) -> None:
+    source.put(backups, 20, time_ms=9_000_000)
+    source.put(backups, 139, time_ms=2_000_000)
+    source.put(backups, 7, incarnation=B, time_ms=1_000_000)
+    assert _seqs(backups) == [139, 20, 7]
+    newest = backups.newest_valid()
+    assert newest is not None
+    assert newest.seq == 139
+
+
 @pytest.mark.parametrize(
     "change",
     [lambda raw: raw[:-1], lambda raw: b"", lambda raw: raw[:100] + bytes([raw[100] ^ 1]) + raw[101:]],

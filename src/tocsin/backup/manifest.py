@@ -63,11 +63,6 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     def time_ms(self) -> int:
         return self.snapshot.time_ms
 
-    @property
-    def age_order(self) -> tuple[int, int]:
-        """By time: a journal that was restored has another incarnation, and may count on from a lower number."""
-        return self.snapshot.time_ms, self.snapshot.seq
-
 
 class _Written(BackupManifest, frozen=True, kw_only=True):
     """As it lies there, with a checksum of all the rest: one digit that has become another makes it no backup, instead

@@ -32,6 +32,12 @@ class Journal(NamedTuple):
     incarnation: str
     sizes: dict[str, int]
     found: list[Found]
+    """The newest first: that with the highest sequence, for the clock may have been put back."""
+
+    def newest_ms(self) -> int:
+        """When the newest was made. Journals are compared by it: one that was restored has another incarnation, and may
+        count on from a lower number."""
+        return next((each.manifest.time_ms for each in self.found), 0)
 
     def whole(self) -> list[BackupManifest]:
         return [each.manifest for each in self.found if not each.problem]

@@ -72,11 +72,11 @@ class Backups:
     def survey(self) -> Sequence[Found]:
         """All that claim to be backups, the newest first."""
         return self._patiently(
-            lambda shelf, pulse: sorted(
-                (found for journal in shelf.journals() for found in journal.found),
-                key=lambda found: found.manifest.age_order,
-                reverse=True,
-            )
+            lambda shelf, pulse: [
+                found
+                for journal in sorted(shelf.journals(), key=Journal.newest_ms, reverse=True)
+                for found in journal.found
+            ]
         )
 
     def is_own(self, backup: BackupManifest) -> bool:
@@ -218,13 +218,14 @@ class Backups:
     def _prune(self, incarnation: str, keep: int, shelf: Shelf) -> int:
         journals = shelf.journals() if self.owner is not None else [shelf.journal(incarnation)]
         owns = {each.incarnation: [one for one in each.whole() if self.is_own(one)] for each in journals}
-        newest_ms = max((one.time_ms for own in owns.values() for one in own), default=0)
+        newest_ms = max((own[0].time_ms for own in owns.values() if own), default=0)
         gone = 0
         for journal in journals:
             own = owns[journal.incarnation]
             if not own:
                 continue  # nothing is removed that nothing better has taken the place of
-            is_forgotten = newest_ms - own[0].time_ms > OTHERS_KEPT_MS
+            is_present = journal.incarnation == incarnation  # another may be of a time that has not come
+            is_forgotten = not is_present and newest_ms - own[0].time_ms > OTHERS_KEPT_MS
             kept = [] if is_forgotten else own[:keep]
             foreign = [each.manifest for each in journal.found if not self.is_own(each.manifest)]
             home = shelf.home(journal.incarnation)

@@ -188,7 +188,9 @@ class ElectedOffice:
         self._is_vacant = False
         self._heard = (0, 0)
         """Term and counter of the newest presence that was observed."""
-        self._heard_ms = self._heard_at_ms = self._heard_seq = self._told_ms = 0
+        self._heard_ms = self._heard_seq = 0
+        self._heard_s: float | None = None
+        self._told_s: float | None = None
         self._leader_offset_ms: int | None = None
         self._observed_s = 0.0
         """When presence was last looked at."""
@@ -225,7 +227,7 @@ class ElectedOffice:
                 self._heard = (term, presence.counter)
                 self._opens_s = max(self._opens_s, at_s + FOLLOWER_S)
                 self._heard_ms = at_ms if is_fresh else min(presence.sent_ms, at_ms)
-                self._heard_at_ms, self._heard_seq = at_ms, presence.seq
+                self._heard_s, self._heard_seq = at_s, presence.seq
             self._observed_s = at_s
 
     def opens_in_s(self) -> float:
@@ -250,12 +252,13 @@ class ElectedOffice:
     def leader_offset_ms(self) -> int | None:
         return self._leader_offset_ms
 
-    def told_ms(self, applied: int) -> int:
-        """When the leader was last heard with nothing that is not applied here, up to ``applied``; 0: never."""
+    def told_s(self, applied: int) -> float | None:
+        """When the leader was last heard with nothing that is not applied here, up to ``applied``, by the clock that
+        never steps; None: never."""
         with self._lock:
             if self._heard_seq <= applied:
-                self._told_ms = max(self._told_ms, self._heard_at_ms)
-            return self._told_ms
+                self._told_s = self._heard_s
+            return self._told_s
 
     # Leading
 

@@ -342,9 +342,14 @@ class Parts:
         """Until when this replica is known to know everything, by the wall clock."""
         office, meta = self._setup.office, self._store.meta
         if self.career.leader is not None:
-            behind_s = self.guard.elapsed_s() - self.liveness.iterated_s
-            return self.guard.wall_ms() - round(behind_s * 1000)
-        return max(meta.time_ms, office.told_ms(meta.seq) if isinstance(office, ElectedOffice) else 0)
+            return self._moment_ms(self.liveness.iterated_s)
+        told_s = office.told_s(meta.seq) if isinstance(office, ElectedOffice) else None
+        last_ms = min(meta.time_ms, self.guard.wall_ms())
+        return last_ms if told_s is None else max(last_ms, self._moment_ms(told_s))
+
+    def _moment_ms(self, at_s: float) -> int:
+        """By the wall clock as it is now: it may have been another one at that moment."""
+        return self.guard.wall_ms() - round((self.guard.elapsed_s() - at_s) * 1000)
 
     async def _may_stand(self) -> bool:
         """A replica whose disk takes no writes could not keep the lease."""

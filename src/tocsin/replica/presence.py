@@ -180,7 +180,7 @@ class Observer:
         records = self._store.watch()
         async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator
             async for seen in records:
-                self._office.told_ms(self._seq())  # was the one before applied?
+                self._office.told_s(self._seq())  # was the one before applied?
                 self._office.observed_presence(seen, self._clock.elapsed_s(), self._clock.wall_ms())
                 self._nag.over()
                 if stop.is_set():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.api.conftest import Service, eventually
+from tests.cluster.clockshift import ClockShift
 from tests.etcd import EtcdCluster, etcd
 
 from tocsin.journal.contract import Bounds
@@ -100,3 +101,32 @@ def a_stand_by_with_an_empty_disk_joins_a_journal_that_was_trimmed(place: Place)
     place.trimmed_beyond(leader, 1)
     standby = place.start("b")
     assert _has(standby, "before")
+
+
+def a_stand_by_whose_clock_is_set_right_late_can_lead(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine starts forty minutes ahead, and its time service answers after some seconds."""
+    leader, shift = place.start("a"), ClockShift(tmp_path)
+    leader.create("each/second", cron="* * * * * *")
+    shift.step(2_400)
+    for key, value in shift.environment.items():
+        monkeypatch.setenv(key, value)
+    standby = place.start("b")
+    monkeypatch.undo()
+    eventually(lambda: standby.ask("GET", "/readyz").status == 503)
+    shift.step(0)
+    eventually(lambda: standby.ask("GET", "/readyz").status == 200)
+    leader.stop(signal.SIGKILL)
+    eventually(lambda: standby.ask("GET", "/v1/status").json["role"] == "leader")
+    before = _launches(standby)
+    eventually(lambda: _launches(standby) > before + 2)
+    again = place.start("a")
+    standby.stop(signal.SIGKILL)
+    eventually(lambda: again.ask("GET", "/v1/status").json["role"] == "leader")
+    before = _launches(again)
+    eventually(lambda: _launches(again) > before + 2)
+
+
+def _launches(service: Service) -> int:
+    return len(service.ask("GET", "/v1/launches?limit=500").json["items"])

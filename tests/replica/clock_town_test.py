@@ -227,3 +227,25 @@ def a_clock_that_differs_from_that_of_the_last_leader_casts_no_doubt_on_one_that
         _nothing_early(town)
 
     _with(tmp_path, "abc", "abc", work, ahead_ms=-3_600_000)
+
+
+def a_follower_that_was_started_ahead_and_set_right_was_not_told_anything_in_the_future(
+    tmp_path: Path,
+) -> None:
+    """Otherwise it says that nothing is decided, until that time has come, and is never too far behind."""
+
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        name = next(name for name in "abc" if name != leader.name)
+        await town.stop(name)
+        town.boots[name] = 2
+        town.clocks[name].offset_ms = 3_600_000
+        await town.start(name)
+        follower = town.replicas[name]
+        await town.until(lambda: follower.told_ms > follower.clock.wall_ms() - 1_000)
+        town.clocks[name].offset_ms = 0
+        await town.until(lambda: follower.clock.state == "steady")
+        now_ms = SystemClock().wall_ms()
+        assert now_ms - 5_000 < follower.told_ms <= SystemClock().wall_ms()
+
+    _with(tmp_path, "abc", "abc", work)

@@ -395,7 +395,9 @@ def a_steady_clock_keeps_nobody_from_office_if_its_replica_cannot_lead(
     asyncio.run(work())
 
 
-@pytest.mark.parametrize(("ahead_ms", "state"), [(9 * _FAR, "doubted"), (-9 * _FAR, "doubted"), (0, "fresh")])
+@pytest.mark.parametrize(
+    ("ahead_ms", "state"), [(9 * _FAR, "doubted"), (-9 * _FAR, "doubted"), (0, "steady")]
+)
 def the_presence_of_the_last_leader_tells_its_time_where_there_is_no_way_to_it(
     ahead_ms: int, state: ClockState
 ) -> None:
@@ -416,6 +418,43 @@ def the_presence_of_the_last_leader_tells_its_time_where_there_is_no_way_to_it(
         assert guard.state == state
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("is_seen_before", [False, True])
+def a_stand_by_whose_clock_is_set_right_late_goes_by_the_time_of_the_leader(is_seen_before: bool) -> None:
+    """Whether or not the leader was heard while the clock was wrong."""
+
+    async def work() -> None:
+        clock = _Stepping()
+        right_ms = ClockGuard(clock).system_offset_ms()
+        clock.step_ms = 2_400_000
+        guard, heard = ClockGuard(clock), list[int]()
+        guard.begin(0)
+        rounds = Rounds(
+            NoPeers(),
+            Handle(Ledger()),
+            guard,
+            Metrics(),
+            _status,
+            "",
+            leader_offset_ms=lambda: heard[0] if heard else None,
+        )
+        heard += [right_ms] * is_seen_before
+        await rounds.look()
+        assert guard.state == ("doubted" if is_seen_before else "fresh")
+        clock.step_ms, heard = 0, [right_ms]
+        await rounds.look()
+        assert await rounds.may_stand()
+        assert guard.state == "steady"
+
+    asyncio.run(work())
+
+
+class _Stepping(SystemClock):
+    step_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.step_ms
 
 
 def where_the_record_was_lost_one_waits_for_all_clocks(monkeypatch: pytest.MonkeyPatch) -> None:

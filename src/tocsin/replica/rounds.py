@@ -179,10 +179,20 @@ class Rounds:
             self._clock.note_leader(leader.ahead_ms if _is_believed_elsewhere(leader) else None)
 
     def _note_presence(self) -> None:
-        """Where there is no way to the other replicas, the presence of the leader tells its time."""
+        """Where there is no way to the other replicas, the presence of the leader tells its time. It goes by a time
+        that it believes: a clock that agrees with it is right, and one that was just started and differs is wrong."""
         offset_ms = self._leader_offset_ms()
-        if offset_ms is not None and self._clock.is_believed:
-            self._note_leader([Opinion(offset_ms - self._clock.system_offset_ms())])
+        if offset_ms is None:
+            return
+        leader = Opinion(offset_ms - self._clock.system_offset_ms())
+        if abs(leader.ahead_ms) <= AGREE_MS:
+            if self._clock.state != "steady":
+                log.info("the wall clock here agrees with that of the leader", was=self._clock.state)
+                self._clock.believe()
+        elif self._clock.state == "fresh":
+            self._clock.doubt(leader.ahead_ms, "leader")
+        if self._clock.is_believed:
+            self._note_leader([leader])
 
     def _own_opinion(self) -> Opinion:
         return Opinion(0, self._clock.state, self._own().name, self.preceded_by())

@@ -359,6 +359,29 @@ def what_was_to_be_caught_up_with_under_a_wrong_time_is_repaired() -> None:
     assert desk.db.execute("SELECT at_ms FROM due").fetchall() == [(desk.now_ms,)]
 
 
+@pytest.mark.parametrize("fields", [{"jitter": "1h"}, {"catch_up_spread": "1h"}])
+def a_repair_leaves_alone_what_jitter_or_a_spread_holds_back(fields: dict[str, str]) -> None:
+    desk = Desk(START)
+    ids = [f"s{number}" for number in range(20)]
+    for id in ids:
+        put(desk, id=id, cron="0 * * * *", **fields)
+    hour_s = START - START % 3600 + 3600
+    if "catch_up_spread" in fields:
+        desk.now_ms = (hour_s + 1800) * 1000
+        desk.take_office()
+        desk.turn()
+    else:
+        desk.now_ms = (hour_s + 3) * 1000
+    rows = desk.db.execute("SELECT * FROM due").fetchall()
+    assert sum(at_ms > desk.now_ms for at_ms, *_ in rows) > 10
+    assert repairs(desk.db, ids, desk.now_ms) == []
+    desk.db.execute("UPDATE due SET at_ms = at_ms + ?", (AHEAD_S * 1000,))
+    repaired = [each.to.planned_ms for each in repairs(desk.db, ids, desk.now_ms)]
+    assert len(repaired) == 20
+    assert max(repaired) < desk.now_ms + 3_600_000
+    assert len(set(repaired)) > 10, "they are not all launched at once"
+
+
 def more_launches_ahead_than_are_looked_at_do_not_silence_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(START)
     put(desk, id="s", cron="0 * * * *", missed="all")

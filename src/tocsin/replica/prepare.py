@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tocsin.decide import backfill
+from tocsin.decide.due import LOOK_AGAIN_MS
+from tocsin.decide.missed import Presence, catch_up_slot
 from tocsin.decide.settling import kept_text, reanchored_text, settled_text
 from tocsin.decide.timeline import Plan, Slot, first_slot, plan
 from tocsin.errors import InvalidSchedule, Refused
@@ -170,15 +172,21 @@ class Repair(NamedTuple):
     """The text as it is settled anew; None: the text stays."""
 
 
+def _sooner(settled: Plan, id: str, instant_s: int, at_ms: int, now_ms: int) -> Slot | None:
+    """Its instant is over, and it is to be launched later than jitter and a spread explain; None: it is not."""
+    planned = settled.slot(id, instant_s)
+    if at_ms <= max(planned.planned_ms, now_ms + max(settled.rule.spread_ms, LOOK_AGAIN_MS)):
+        return None
+    return max(planned, catch_up_slot(settled, id, instant_s, Presence(now_ms, instant_s * 1000)))
+
+
 def repairs(db: sqlite3.Connection, ids: Sequence[str], now_ms: int) -> list[Repair]:
     """Those of these schedules that would launch earlier if their next instant were computed now."""
     found: list[Repair] = []
     for sid, version, id, resolved, zone, rule, spec, due_s, at_ms in queries.with_due(db, ids):
         if due_s is not None and due_s * 1000 <= now_ms:
-            if (
-                at_ms is not None and at_ms > now_ms
-            ):  # it was to be caught up with, or looked at again, by then
-                found.append(Repair(sid, version, id, due_s, Slot(due_s, now_ms - due_s * 1000)))
+            if at_ms is not None and (slot := _sooner(plan(resolved, zone, rule), id, due_s, at_ms, now_ms)):
+                found.append(Repair(sid, version, id, due_s, slot))
             continue
         try:
             text = reanchored_text(decode_spec(spec), resolved, now_ms // 1000)

@@ -73,6 +73,16 @@ def surplus_launches_are_deleted_by_schedule(desk: Desk) -> None:
     assert len(desk.states_of("rare")) == 2
 
 
+def the_limit_holds_for_launches_that_came_all_at_once(desk: Desk) -> None:
+    _launch(desk, 5)
+    desk.forget(each=4)
+    assert desk.store.meta.kept_each == 4
+    _launch(desk, 450)
+    desk.command(DeleteSchedule("s"))
+    desk.forget(each=4)
+    assert _count(desk, "launch") == 4
+
+
 def a_lower_limit_holds_for_schedules_that_launch_no_more(desk: Desk) -> None:
     _launch(desk, 300)
     desk.forget(each=290)

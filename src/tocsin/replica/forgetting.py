@@ -58,6 +58,8 @@ class Forgetting:
         self._after_lid = self._after_sid = 0
         self._after_revision: retention.Age = (0, 0, 0)
         self._is_through = True
+        self._left: set[int] = set()
+        """Schedules of which more is too much than was looked at when it was counted."""
 
     async def changes(self, now_ms: int, is_behind: bool = False) -> list[c.Change]:
         """The next portion, if it is time. ``is_behind``: more launches are due than one turn takes."""
@@ -92,8 +94,10 @@ class Forgetting:
         too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
         old = retention.old(db, self._after_lid, before_ms, now_ms, too_many, OLD_AT_ONCE)
         self._after_lid = old.stays_upto_lid
+        self._left.update(new.left)
         many, kept_each = self._too_many(now_ms) if new.is_last and not is_held else ([], 0)
-        lids = sorted({*new.surplus, *old.lids, *many})
+        rest = [] if new.launches or many else self._rest(now_ms)  # when all are counted
+        lids = sorted({*new.surplus, *old.lids, *many, *rest})
         # A version can be deleted when its launches are gone.
         versions = self._old_versions(before_ms) if old.is_last else _NO_VERSIONS
         change = c.HistoryForgotten(
@@ -106,7 +110,7 @@ class Forgetting:
         )
         has_records = retention.has_old_records(db, before_ms, meta.next_rid)
         is_needed = has_records or lids or versions.found or new.launches or kept_each
-        is_over = new.is_last and versions.is_last and self._is_through and not has_records
+        is_over = new.is_last and versions.is_last and self._is_through and not has_records and not self._left
         return _Portion(change if is_needed else None, has_more=not is_over)
 
     def _ahead_of_s(self, now_ms: int) -> int | None:
@@ -124,6 +128,18 @@ class Forgetting:
             self._store.db, self._after_revision, before_ms, counted_lid, REVISIONS_AT_ONCE
         )
         self._after_revision = found.stays_upto
+        return found
+
+    def _rest(self, now_ms: int) -> list[int]:
+        """Of schedules of which many launches were counted at once."""
+        found: list[int] = []
+        for sid in sorted(self._left):
+            lids = retention.surplus_of(self._store.db, sid, self._keep.each, now_ms)
+            found += lids
+            if not lids:
+                self._left.discard(sid)
+            if len(found) >= DELETED_AT_ONCE - OLD_AT_ONCE:
+                break
         return found
 
     def _too_many(self, now_ms: int) -> tuple[list[int], int]:

@@ -52,6 +52,8 @@ class Uncounted(NamedTuple):
     launches: int
     surplus: list[int]
     is_last: bool
+    left: list[int]
+    """Schedules of which more is too much than was looked at."""
 
 
 class Old(NamedTuple):
@@ -104,19 +106,28 @@ def uncounted(
     if ahead_of_s is not None:
         kept = {sid: count - _ahead(db, sid, ahead_of_s, counted_lid) for sid, count in kept.items()}
     upto_lid, count, is_last = counted_lid, 0, len(rows) < look_at
-    over, expected = dict[int, int](), 0
+    over, left, expected = dict[int, int](), set[int](), 0
     for lid, sid, instant_s in rows:
         upto_lid, count = lid, count + 1
         kept[sid] = kept.get(sid, 0) + (ahead_of_s is None or instant_s <= ahead_of_s)
         too_many = min(kept[sid] - keep_each, OLDEST_LOOKED_AT)
         if too_many > 0:
+            if kept[sid] - keep_each > OLDEST_LOOKED_AT:
+                left.add(sid)
             expected += too_many - over.get(sid, 0)
             over[sid] = too_many
             if expected >= limit:
                 is_last = False
                 break
     lids = [lid for sid, too_many in over.items() for lid in _oldest(db, sid, too_many, now_ms)]
-    return Uncounted(upto_lid, count, lids, is_last)
+    return Uncounted(upto_lid, count, lids, is_last, sorted(left))
+
+
+def surplus_of(db: sqlite3.Connection, sid: int, keep_each: int, now_ms: int) -> list[int]:
+    """The next launches that are too many of one schedule."""
+    (launches,) = db.execute("SELECT coalesce(sum(launches), 0) FROM kept WHERE sid = ?", (sid,)).fetchone()
+    too_many = min(launches - keep_each, OLDEST_LOOKED_AT)
+    return list(_oldest(db, sid, too_many, now_ms)) if too_many > 0 else []
 
 
 def surplus(

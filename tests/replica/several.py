@@ -104,7 +104,7 @@ class Receiver:
     def idempotent(self, spec: TargetSpec) -> bool:
         return isinstance(spec, HttpTarget) and spec.idempotent
 
-    async def start(self) -> None:
+    async def start(self, last_entry_ms: int = 0) -> None:
         return
 
     async def stop(self) -> None:

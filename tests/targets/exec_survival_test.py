@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 from tests.targets.exec_support import (
+    SETTINGS,
     Owner,
     children_of,
     fifo,
@@ -259,6 +260,28 @@ def after_a_reboot_a_missing_claim_is_doubt(tmp_path: Path) -> None:
             found = await target.lookup(recent)
             assert found is not None
             assert found.verdict is Verdict.UNKNOWN
+
+    run(test)
+
+
+def after_a_reboot_with_a_clock_that_is_behind_a_missing_claim_is_doubt(tmp_path: Path) -> None:
+    """Also for the second start of that boot."""
+
+    async def test() -> None:
+        place = tmp_path / "exec"
+        now_ms = ExecTarget(place)._clock.wall_ms()
+        ordered_ms = now_ms + 20_000
+        order = msgspec.structs.replace(shell("true"), generated_at_ms=ordered_ms)
+        for _ in range(2):
+            target = ExecTarget(place, SETTINGS)
+            await target.start(ordered_ms)
+            found = await target.lookup(order)
+            await target.stop()
+            assert found is not None
+            assert found.verdict is Verdict.UNKNOWN
+        later = msgspec.structs.replace(order, generated_at_ms=ordered_ms + 1)
+        async with opened(place) as target:
+            assert await target.lookup(later) is None
 
     run(test)
 

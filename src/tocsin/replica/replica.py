@@ -140,7 +140,7 @@ class Replica:
         await asyncio.to_thread(parts.own_terms.load)
         await parts.settle_terms()
         for target in setup.targets.values():
-            await target.start()
+            await target.start(meta.time_ms)
         self._parts = parts
         self._tasks = [*parts.run(), *(asyncio.create_task(_raised(ending)) for ending in self.endings)]
         ready = asyncio.create_task(parts.career.ready.wait())

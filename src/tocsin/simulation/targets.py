@@ -47,7 +47,7 @@ class _Base:
             await asyncio.sleep(0)
         return True
 
-    async def start(self) -> None:
+    async def start(self, last_entry_ms: int = 0) -> None:
         return
 
     async def stop(self) -> None:

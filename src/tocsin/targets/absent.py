@@ -18,7 +18,7 @@ class AbsentTarget:
     def idempotent(self, spec: TargetSpec) -> bool:
         return False
 
-    async def start(self) -> None:
+    async def start(self, last_entry_ms: int = 0) -> None:
         """There is nothing to get ready."""
 
     async def stop(self) -> None:

@@ -111,8 +111,9 @@ class Target(Protocol):
         """Does the receiver deduplicate by the launch's name?"""
         ...
 
-    async def start(self) -> None:
-        """Get ready. Called once, before anything else."""
+    async def start(self, last_entry_ms: int = 0) -> None:
+        """Get ready. Called once, before anything else. ``last_entry_ms``: the time of the last entry that is there; what
+        it ordered, a process before this one may have begun."""
         ...
 
     async def stop(self) -> None:

@@ -73,7 +73,7 @@ class HttpTarget:
     def idempotent(self, spec: TargetSpec) -> bool:
         return isinstance(spec, HttpSpec) and spec.idempotent
 
-    async def start(self) -> None:
+    async def start(self, last_entry_ms: int = 0) -> None:
         resolver = self._resolver = FencedResolver(self._fence, self._own_resolver)
         limit = self._connections_max
         # The resolver remembers, and the fence judges what it remembers each time: the connectors need not.

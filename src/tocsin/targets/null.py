@@ -23,7 +23,7 @@ class NullTarget:
     def idempotent(self, spec: TargetSpec) -> bool:
         return True
 
-    async def start(self) -> None:
+    async def start(self, last_entry_ms: int = 0) -> None:
         """There is nothing to get ready."""
 
     async def stop(self) -> None:

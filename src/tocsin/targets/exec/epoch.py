@@ -28,7 +28,8 @@ class Epoch:
         self._whole_since_ms = 0
 
     def begin(self, now_ms: int) -> None:
-        """Called once at the start: compare with what the last process left here."""
+        """Called once at the start: compare with what the last process left here. ``now_ms`` is later than every order
+        before: the clock of this boot may be behind that of the last one."""
         found = self._read()
         self._whole = found is not None and found[:2] == (self._boot, identity(self._original))
         if found is not None and self._whole:

@@ -62,8 +62,8 @@ class ExecTarget:
     def idempotent(self, spec: TargetSpec) -> bool:
         return False
 
-    async def start(self) -> None:
-        await asyncio.to_thread(self._open_directory)
+    async def start(self, last_entry_ms: int = 0) -> None:
+        await asyncio.to_thread(self._open_directory, last_entry_ms)
 
     async def stop(self) -> None:
         self._stopped = True
@@ -159,9 +159,9 @@ class ExecTarget:
             self._archive.remove(record)
         return len(records)
 
-    def _open_directory(self) -> None:
+    def _open_directory(self, last_entry_ms: int) -> None:
         self._archive.exec_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._epoch.begin(self._clock.wall_ms())
+        self._epoch.begin(max(self._clock.wall_ms(), last_entry_ms + 1))
 
     def _connect(self) -> Link:
         if self._link is None or self._link.dead:

@@ -39,7 +39,7 @@ class KafkaTarget:
         """A broker keeps whatever it is sent. Whether the consumer looks at ids the owner says, by ``on_doubt``."""
         return False
 
-    async def start(self) -> None:
+    async def start(self, last_entry_ms: int = 0) -> None:
         self._courier.start()
 
     async def stop(self) -> None:

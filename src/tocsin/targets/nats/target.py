@@ -71,7 +71,7 @@ class NatsTarget:
             subjects = {spec.subject for spec in specs if isinstance(spec, NatsSpec)}
             await self._windows.learn(connection, subjects, RECALLED_AT_ONCE)
 
-    async def start(self) -> None:
+    async def start(self, last_entry_ms: int = 0) -> None:
         """A server that is down is no reason not to start."""
         self._patient_until_s = self._clock.elapsed_s() + CONNECTED_WITHIN_S
         self._keeping = asyncio.create_task(self._keep_connected(), name="nats")

@@ -13,6 +13,7 @@ import pytest
 from tocsin.api.door.access import new_token
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
+from tocsin.decide.clock import Bounds
 from tocsin.errors import ClockNotBelieved, Refused, Unauthenticated
 from tocsin.model.command import (
     ConfirmClock,
@@ -242,6 +243,23 @@ def a_clock_stepped_back_doubles_nothing_and_loses_nothing(tmp_path: Path) -> No
         after = await _until_more(replica, clock, 3)
         assert max(Counter(after).values()) == 1
         assert after == list(range(before[0], after[-1] + 1))
+
+    _with_clock(tmp_path, work)
+
+
+def a_clock_that_goes_back_within_its_bounds_silences_nothing(tmp_path: Path) -> None:
+    """However far it may step, the journal hears of it: what waits does so from now on, and an issue is raised."""
+
+    async def work(replica: Replica, clock: _StepClock) -> None:
+        replica.clock.bounds = Bounds(step_ms=DAY_MS)
+        await _until_more(replica, clock, 2)
+        clock.offset_ms += 6 * 3_600_000
+        await _until_more(replica, clock, 2)
+        clock.offset_ms -= 6 * 3_600_000
+        await _until(clock, lambda: bool(replica.meta.is_due_ahead))
+        assert replica.clock.is_believed
+        await replica.propose(RepairDue(["s"], is_last=True))
+        await _until_more(replica, clock, 2)
 
     _with_clock(tmp_path, work)
 

@@ -63,6 +63,8 @@ class ClockSet(_Change, frozen=True):
     note: str = ""
     absent_since_ms: int | None = None
     """Since when nothing was decided, by the time before."""
+    is_confirmed: bool = True
+    """By a person."""
 
 
 class Checkpoint(_Change, frozen=True):

@@ -33,6 +33,9 @@ from tocsin.state.store import DOUBT_OPEN_MS, Meta
 log = structlog.get_logger()
 
 ASKED_EVERY_S = 1.0
+BACK_MS = 30_000
+"""A clock that is believed and is further behind the last entry was put back, and the journal hears of it: however far
+it may step, next instants and retries were computed from there."""
 _BY_TIME = (PutSchedule, PutSchedules, LaunchNow, Backfill)
 """They name or compute instants. After a cold start with a clock that is not believed nobody knows from when."""
 
@@ -105,8 +108,9 @@ class ClockWatch:
         """What the journal has to hear first: the clock is believed, and was put back; or nothing was decided for a
         while."""
         found: list[c.Change] = []
-        if now_ms < meta.time_ms - self._clock.bounds.step_ms:
-            found.append(c.ClockSet(now_ms, "", "the clocks of the replicas agree"))
+        if now_ms < meta.time_ms - BACK_MS:
+            note = "the clock went back" if self._is_sole else "the clocks of the replicas agree"
+            found.append(c.ClockSet(now_ms, note=note, is_confirmed=False))
         stopped_ms = self._stopped_ms
         is_away = stopped_ms is not None and not 0 <= now_ms - stopped_ms < ABSENCE_MS
         if is_away or meta.doubtful_until_ms == DOUBT_OPEN_MS:

@@ -112,8 +112,8 @@ class Target(Protocol):
         ...
 
     async def start(self, last_entry_ms: int = 0) -> None:
-        """Get ready. Called once, before anything else. ``last_entry_ms``: the time of the last entry that is there; what
-        it ordered, a process before this one may have begun."""
+        """Get ready. Called once, before anything else. ``last_entry_ms``: the time of the last entry that is there:
+        what it ordered, a process before this one may have begun."""
         ...
 
     async def stop(self) -> None:

@@ -21,7 +21,8 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     db, meta, entry = context
     before_ms = max(meta.time_ms, entry.time_ms)
     meta.time_ms = change.now_ms
-    context.record("clock confirmed", "the clock", change.actor, note=change.note)
+    what = "clock confirmed" if change.is_confirmed else "clock put back"
+    context.record(what, "the clock", change.actor, note=change.note)
     if change.now_ms > before_ms + FORWARD_MS and before_ms:
         is_unproven(meta, before_ms, change.now_ms, UNPROVEN_AT_MOST_MS)
     absent_since_ms = before_ms if change.absent_since_ms is None else change.absent_since_ms

@@ -12,6 +12,7 @@ from tests.member.town import House, Town, a_town, ids, imposter, joins_anew, ke
 
 from tocsin.errors import ClusterError
 from tocsin.member.record import Memory
+from tocsin.member.recovery import Recovery
 
 FAILS = 'case "$1" in --version|--help) exec etcd "$@";; esac; exit 1'
 
@@ -246,5 +247,43 @@ def data_that_is_replaced_under_a_running_replica_is_not_used(tmp_path: Path) ->
             await b.stop()
             await b.start()
             assert await remembers(b)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("step", ["make_whole", "mark"])
+def a_recovery_that_was_broken_off_is_repeated_before_the_replica_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """etcd has struck the others off by then: without the mark of the loss, what they launched is launched again."""
+
+    class _Killed(Exception):
+        pass
+
+    def killed(*_: object) -> None:
+        raise _Killed
+
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, b, c = await town.founded()
+            await keeps(a)
+            await a.stop()
+            await b.lose_disk()
+            await c.lose_disk()
+            with monkeypatch.context() as patched:
+                patched.setattr(Recovery, step, killed)
+                with pytest.raises(_Killed):
+                    await a.start(recover=True)
+            trying = asyncio.create_task(a.start())
+
+            async def waits() -> bool:
+                return a.member is not None and bool(a.member.problem)
+
+            await until(waits, "a to wait")
+            assert a.pid() is None
+            await _given_up(trying)
+            member = await a.start(recover=True)
+            assert await remembers(a)
+            assert member.recovered_ms is not None
 
     asyncio.run(story())

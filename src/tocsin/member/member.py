@@ -190,6 +190,8 @@ class EtcdMember:
             await self._settle()
         elif not self._force:
             await self._check_alone()
+        if self._is_recovering:
+            self._memory.disown()  # a recovery that is broken off must not be taken for a replica that knows everything
         process, watch = await self._run(program, afresh)
         if self._is_recovering:
             await self._recovery.make_whole(self._client)
@@ -209,6 +211,11 @@ class EtcdMember:
                 remedy="start the other replicas first",
             )
             return
+        if self._memory.is_disowned():
+            raise ClusterError(
+                "a recovery of this replica was broken off",
+                hint="start it with --recover; launches since the loss are in doubt then",
+            )
         _log.warning(
             "the etcd data of this replica is a copy; --cluster names no other replica, so it goes on from there",
             directory=str(self._memory.etcd),

@@ -132,6 +132,9 @@ class Memory:
         it returns."""
         self.keep(original=_DISOWNED)
 
+    def is_disowned(self) -> bool:
+        return self.record.original == _DISOWNED
+
     @property
     def _marked(self) -> Path:
         """Where etcd keeps its log, and looks at nothing that it does not know."""

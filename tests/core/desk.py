@@ -25,14 +25,14 @@ from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
 from tocsin.replica.forgetting import RETENTION_EVERY_S, Forgetting
 from tocsin.replica.many import prepare_many
-from tocsin.replica.outcomes import changes_of
+from tocsin.replica.outcomes import changes_of, resolutions
 from tocsin.replica.prepare import prepare
 from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import Agenda, agenda
 from tocsin.state import queries
 from tocsin.state.apply import apply
 from tocsin.state.store import Store
-from tocsin.targets.contract import Outcome, Verdict
+from tocsin.targets.contract import Outcome, Target, Verdict
 from tocsin.targets.null import NullTarget
 
 
@@ -134,8 +134,15 @@ class Desk:
         """A target reports."""
         flight = self.flights.pop(lid)
         (flight.cancel,) = self.db.execute("SELECT cancel FROM launch WHERE lid = ?", (lid,)).fetchone()
-        targets = {kind: _Receiver() for kind in ("null", "exec", "http")}
-        self.commit(*changes_of(Reports({}, [(flight, outcome)]), targets, self.now_ms))
+        self.commit(*changes_of(Reports({}, [(flight, outcome)]), _targets(), self.now_ms))
+
+    def tell(self, lid: int, outcome: Outcome) -> object:
+        """The replica that made the call tells, late, how it ended."""
+        (row,) = queries.orders(self.db, [lid])
+        (result,) = self.commit(
+            *resolutions([(flight_of_row(row, 1), outcome, "a")], _targets(), self.now_ms)
+        )
+        return result
 
     def forget(self, age_s: int = 10**9, each: int = 10**9, total: int = 10**9) -> list[c.HistoryForgotten]:
         """Retention as a leader with these limits carries it out, until nothing is left to do."""
@@ -175,6 +182,10 @@ class Desk:
             for found, instant, kind, state in self.launches()
             if found == schedule and kind == 0
         }
+
+
+def _targets() -> dict[str, Target]:
+    return {kind: _Receiver() for kind in ("null", "exec", "http")}
 
 
 class _Rested(SystemClock):

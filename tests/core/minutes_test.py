@@ -57,6 +57,7 @@ class Recounting(Desk):
     def commit(self, *changes: c.Change) -> list[Any]:
         before, missed = self._rows(), self._missed()
         results = super().commit(*changes)
+        assert self._ends_out_of_place() == []
         minute = self.now_ms // MINUTE_MS
         seen = self.counted.setdefault(minute, Counter())
         for lid, row in self._rows().items():
@@ -99,6 +100,15 @@ class Recounting(Desk):
             "reason, called_ms, asked_ms FROM launch"
         )
         return {lid: Row(*rest) for lid, *rest in found}
+
+    def _ends_out_of_place(self) -> list[int]:
+        """Launches and attempts that ended before they were called, or later than now."""
+        found = self.db.execute(
+            "SELECT lid FROM launch WHERE ended_ms NOT BETWEEN coalesce(attempt_ms, called_ms, started_ms, 0) AND :now "
+            "UNION ALL SELECT lid FROM attempt WHERE ended_ms NOT BETWEEN coalesce(started_ms, 0) AND :now",
+            {"now": self.now_ms},
+        )
+        return [lid for (lid,) in found]
 
     def _missed(self) -> int:
         (found,) = self.db.execute("SELECT count(*) FROM missed WHERE reason LIKE 'missed:%'").fetchone()
@@ -202,12 +212,35 @@ def _be_away(desk: Recounting, chance: random.Random) -> None:
 def _report(desk: Recounting, chance: random.Random) -> None:
     if desk.flights:
         verdict = chance.choice([Verdict.SUCCEEDED, Verdict.FAILED, Verdict.UNKNOWN])
-        outcome = SUCCEEDED if verdict is Verdict.SUCCEEDED else Outcome(verdict, reason="why not")
+        ended_ms = chance.choice([None, *_around(desk, chance)])
+        is_plain = verdict is Verdict.SUCCEEDED and ended_ms is None
+        outcome = SUCCEEDED if is_plain else Outcome(verdict, reason="why not", ended_ms=ended_ms)
         lid = chance.choice(sorted(desk.flights))
         if chance.random() < 0.5:
             flight = desk.flights[lid]
-            flight.note_call(chance.randint(flight.order.generated_at_ms, desk.now_ms))
+            flight.note_call(_around(desk, chance)[0])
         desk.end(lid, outcome)
+        desk.turns()
+
+
+def _around(desk: Recounting, chance: random.Random) -> list[int]:
+    """Two moments, by a clock that may be wrong."""
+    return [
+        desk.now_ms + chance.choice([-3_456_000_000, -70_000, -2_000, -50, 0, 90, 3_456_000_000])
+        for _ in "ab"
+    ]
+
+
+def _be_told(desk: Recounting, chance: random.Random) -> None:
+    """Somebody knows, late, how a call ended that is in doubt."""
+    in_doubt = f"state = {LaunchState.IN_DOUBT:d} AND doubt IS NULL"
+    found = desk.db.execute(f"SELECT lid, called_ms FROM launch WHERE {in_doubt} ORDER BY lid").fetchall()
+    if found:
+        lid, known_ms = chance.choice(found)
+        verdict = chance.choice([Verdict.SUCCEEDED, Verdict.FAILED, Verdict.NOT_STARTED])
+        called_ms, ended_ms = _around(desk, chance)
+        outcome = Outcome(verdict, "told", exit_code=3, called_ms=known_ms or called_ms, ended_ms=ended_ms)
+        assert isinstance(desk.tell(lid, outcome), int)
         desk.turns()
 
 
@@ -248,11 +281,23 @@ def _withdraw(desk: Recounting, chance: random.Random) -> None:
     if desk.flights:
         lid = chance.choice(sorted(desk.flights))
         flight = desk.flights.pop(lid)
+        desk.now_ms += 1  # in the millisecond of its start it would look like what was queued
         desk.commit(c.HandOversWithdrawn([lid], [flight.order.attempt]))
         desk.turns()
 
 
-_STEPS = (*[_define] * 2, *[_wait] * 4, *[_report] * 3, _expire, _be_away, _run, _operate, _edit, _withdraw)
+_STEPS = (
+    *[_define] * 2,
+    *[_wait] * 4,
+    *[_report] * 3,
+    _be_told,
+    _expire,
+    _be_away,
+    _run,
+    _operate,
+    _edit,
+    _withdraw,
+)
 
 
 def an_outcome_that_comes_too_late_is_not_counted(desk: Recounting) -> None:

@@ -26,7 +26,7 @@ from tocsin.targets.null import NullTarget as Nowhere
 def a_doubt_is_resolved_as_what_was_told(verdict: Verdict, state: LaunchState) -> None:
     order = Order("s-60", "s", 60, 1, 1, 60_000, NullTarget())
     flight = Flight(1, order, _LaunchSpec(NullTarget(), msgspec.Raw(b"\xc0")))
-    (change,) = resolutions([(flight, Outcome(verdict, "told"), "a")])
+    (change,) = resolutions([(flight, Outcome(verdict, "told"), "a")], {"null": Nowhere()}, 90_000)
     assert isinstance(change, c.LaunchResolved)
     assert change.state == state
 

@@ -294,7 +294,7 @@ class CancelRequested(_Change, frozen=True):
 
 class LaunchResolved(_Change, frozen=True):
     """A person has found out what became of a launch that was in doubt. No state: it is to be called again.
-    ``attempt``: a replica tells how the call of that attempt ended."""
+    ``attempt``: a replica tells how the call of that attempt ended. The fields behind it are of that call."""
 
     schedule: str
     instant_s: int
@@ -303,6 +303,13 @@ class LaunchResolved(_Change, frozen=True):
     note: str
     actor: str = ""
     attempt: int | None = None
+    called_ms: int | None = None
+    """As in ``LaunchesAccepted``."""
+    ended_ms: int | None = None
+    """None: at the time of the entry."""
+    exit_code: int | None = None
+    retry_at_ms: int | None = None
+    """With the state ``retrying``: when another attempt is due."""
 
 
 class DueRepaired(_Change, frozen=True):

@@ -35,6 +35,8 @@ DOUBTED_MAX = 1_000
 ASKED_AT_ONCE = 500
 AGAIN_AT_ONCE = 2_000
 _FORGOTTEN = "the replica that was to make the call no longer knows whether it did"
+_NO_CALL = Outcome(Verdict.NOT_STARTED, "no call was made", permanent=True)
+"""What was not even tried has not failed: it is not tried again."""
 RESOLVED_AT_ONCE = 20
 """So many are written in one entry."""
 
@@ -230,7 +232,7 @@ class Elsewhere:
             self._cases[flight.lid] = _Case(flight, case.host, case.term, case.since_s, is_doubted=True)
 
     def _told_late(self, case: _Case, fate: Fate) -> None:
-        outcome = Outcome(Verdict.NOT_STARTED, "no call was made") if fate.how == "never" else fate.outcome
+        outcome = _NO_CALL if fate.how == "never" else fate.outcome
         if outcome is not None and outcome.verdict is not Verdict.SUCCEEDED and case.flight.doubted:
             self._close(case)  # that this call was not made, or failed, says nothing of the one before it
             return

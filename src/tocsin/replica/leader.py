@@ -236,7 +236,7 @@ class Leader:
             *forgotten,
             *outcomes,
             *([c.Checkpoint()] if self._vigil.is_checkpoint_due() else []),
-            *resolutions(told),
+            *resolutions(told, self._launcher.targets, reported_ms),
         ]
         asked = self._fitting(asked, changes)
         changes += asked.changes

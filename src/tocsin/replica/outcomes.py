@@ -15,11 +15,6 @@ from tocsin.targets.contract import Outcome, Target, Verdict, recognises
 _WithLids = (
     c.LaunchesAccepted | c.LaunchesSucceeded | c.LaunchesEnded | c.AttemptsFailed | c.HandOversWithdrawn
 )
-_RESOLVED = {
-    Verdict.SUCCEEDED: LaunchState.SUCCEEDED,
-    Verdict.NOT_STARTED: LaunchState.SKIPPED,
-    Verdict.CANCELLED: LaunchState.CANCELLED,
-}
 _ENDS_NO_DOUBT = (LaunchState.FAILED, LaunchState.CANCELLED)
 
 
@@ -34,7 +29,9 @@ def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> lis
     failed = c.AttemptsFailed([], [], [], [], [], [], [], [])
     running = list(reports.accepted.values())
     accepted = c.LaunchesAccepted(
-        [flight.lid for flight in running], [flight.order.attempt for flight in running], _calls(running)
+        [flight.lid for flight in running],
+        [flight.order.attempt for flight in running],
+        _calls(running, now_ms),
     )
     for flight, outcome in reports.ended if len(good) < len(reports.ended) else ():
         if outcome.verdict is not Verdict.SUCCEEDED:
@@ -49,25 +46,40 @@ def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> lis
     return [change for change in found if change.lids]
 
 
-def resolutions(told: Sequence[tuple[Flight, Outcome, str]]) -> list[c.Change]:
+def resolutions(
+    told: Sequence[tuple[Flight, Outcome, str]], targets: dict[str, Target], now_ms: int
+) -> list[c.Change]:
     """Launches that were in doubt, and of which somebody has told how they ended."""
-    found: list[c.Change] = []
-    for flight, outcome, replica in told:
-        name = parse_launch_name(flight.order.name)
-        state = _RESOLVED.get(outcome.verdict, LaunchState.FAILED)
-        note = f"told by replica {replica}" + (f": {outcome.reason}" if outcome.reason else "")
-        found.append(
-            c.LaunchResolved(
-                name.schedule,
-                name.instant_s,
-                name.manual,
-                int(state),
-                note[:REASON_LENGTH_MAX],
-                replica,
-                flight.order.attempt,
-            )
-        )
-    return found
+    return [
+        _resolution(flight, outcome, replica, targets[flight.kind], now_ms)
+        for flight, outcome, replica in told
+    ]
+
+
+def _resolution(
+    flight: Flight, outcome: Outcome, replica: str, target: Target, now_ms: int
+) -> c.LaunchResolved:
+    if outcome.called_ms is not None:
+        flight.note_call(outcome.called_ms)
+    settlement = settlement_of(flight, outcome, target, now_ms)
+    state = settlement.state
+    if state is LaunchState.FAILED and outcome.verdict is Verdict.NOT_STARTED:
+        state = LaunchState.SKIPPED
+    name = parse_launch_name(flight.order.name)
+    note = f"told by replica {replica}" + (f": {settlement.reason}" if settlement.reason else "")
+    return c.LaunchResolved(
+        name.schedule,
+        name.instant_s,
+        name.manual,
+        int(state),
+        note[:REASON_LENGTH_MAX],
+        replica,
+        flight.order.attempt,
+        _told_call(flight, now_ms),
+        None if outcome.ended_ms is None else _ended_ms(flight, outcome, now_ms),
+        outcome.exit_code,
+        settlement.retry_at_ms,
+    )
 
 
 def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int) -> Settlement:
@@ -101,28 +113,36 @@ def _successes(good: Sequence[tuple[Flight, Outcome]], now_ms: int) -> c.Launche
     return c.LaunchesSucceeded(
         [flight.lid for flight, _ in good],
         [flight.order.attempt for flight, _ in good],
-        None if _is_blank(ended_ms) else [at_ms or now_ms for at_ms in ended_ms],
+        None if _is_blank(ended_ms) else [_ended_ms(*pair, now_ms) for pair in good],
         None if _is_blank(codes) else codes,
-        _calls([flight for flight, _ in good]),
+        _calls([flight for flight, _ in good], now_ms),
     )
 
 
-def _calls(flights: Sequence[Flight]) -> list[int | None] | None:
+def _calls(flights: Sequence[Flight], now_ms: int) -> list[int | None] | None:
     """When they were called, as far as that has to be told."""
     calls = [flight.called_ms for flight in flights]
     if _is_blank(calls):
         return None
-    told = [_told_call(flight) for flight in flights]
+    told = [_told_call(flight, now_ms) for flight in flights]
     return None if _is_blank(told) else told
 
 
-def _told_call(flight: Flight) -> int | None:
-    called_ms, order = flight.called_ms, flight.order
-    if called_ms is None:
+def _told_call(flight: Flight, now_ms: int) -> int | None:
+    order = flight.order
+    if flight.called_ms is None:
         return None
+    called_ms = max(min(flight.called_ms, now_ms), order.generated_at_ms)
     if order.attempt == 1 and not flight.doubted and called_ms - order.generated_at_ms <= CALLED_AT_ONCE_MS:
         return None
     return called_ms
+
+
+def _ended_ms(flight: Flight, outcome: Outcome, now_ms: int) -> int:
+    """Not before the call, and not later than it is told. Whoever noted the end may have had another clock."""
+    if outcome.ended_ms is None:
+        return now_ms
+    return min(max(outcome.ended_ms, flight.called_ms or flight.order.generated_at_ms), now_ms)
 
 
 def _note_other(
@@ -146,9 +166,9 @@ def _note_other(
     column.lids.append(flight.lid)
     column.attempts.append(flight.order.attempt)
     column.reasons.append(settlement.reason)
-    column.ended_ms.append(outcome.ended_ms or now_ms)
+    column.ended_ms.append(_ended_ms(flight, outcome, now_ms))
     column.exit_codes.append(outcome.exit_code)
-    _column(column.called_ms).append(_told_call(flight))
+    _column(column.called_ms).append(_told_call(flight, now_ms))
 
 
 def _note_expired(ended: c.LaunchesEnded, flight: Flight, now_ms: int) -> None:

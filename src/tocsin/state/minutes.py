@@ -100,6 +100,8 @@ def recount_starts(db: sqlite3.Connection, rows: Sequence[tuple[int, int, int, i
     moves: Counter[tuple[int, int, int]] = Counter()
     latest: dict[tuple[int, int, int], int] = {}
     for started_ms, planned_ms, counted_ms, called_ms, number in rows:
+        if counted_ms == called_ms:  # it was told before
+            continue
         late_ms = max(0, called_ms - planned_ms)
         key = started_ms // MINUTE_MS, _bound(counted_ms - planned_ms), _bound(late_ms)
         moves[key] += number

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from itertools import repeat
 
-from tocsin.model.launch import CLOSED_FROM, LaunchKind
+from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
 from tocsin.state import minutes
 from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
 
@@ -30,10 +30,20 @@ def note(
         _note_herd(context, lids, attempts[0], called_ms[0])
         return
     rows = [row for row in zip(lids, attempts, called_ms, strict=True) if row[2] is not None]
-    _recount(context, [(lid, called) for lid, attempt, called in rows if attempt == 1])
+    _note(context, rows, _OPEN)
+
+
+def note_doubted(context: Context, lid: int, attempt: int, called_ms: int | None) -> None:
+    """The same of an attempt that is in doubt, before that ends."""
+    if called_ms is not None:
+        _note(context, [(lid, attempt, called_ms)], f"state = {LaunchState.IN_DOUBT:d}")
+
+
+def _note(context: Context, rows: Sequence[tuple[int, int, int | None]], which: str) -> None:
+    _recount(context, [(lid, called) for lid, attempt, called in rows if attempt == 1], which)
     context.db.executemany(
         "UPDATE launch SET called_ms = CASE WHEN ?2 = 1 THEN ?3 ELSE called_ms END, attempt_ms = ?3 "
-        f"WHERE lid = ?1 AND attempt = ?2 AND {_OPEN}",
+        f"WHERE lid = ?1 AND attempt = ?2 AND {which}",
         rows,
     )
 
@@ -81,12 +91,12 @@ def was_none(context: Context, lids: Sequence[int], attempts: Sequence[int]) -> 
     minutes.uncount_starts(context.db, rows)
 
 
-def _recount(context: Context, calls: Sequence[tuple[int, int | None]]) -> None:
+def _recount(context: Context, calls: Sequence[tuple[int, int | None]], which: str = _OPEN) -> None:
     if not calls:
         return
     rows = context.db.execute(
         f"SELECT {_START}, j.value ->> 1, 1 FROM json_each(?) j CROSS JOIN launch l ON l.lid = j.value ->> 0 "
-        f"WHERE attempt <= 1 AND {_OPEN} AND started_ms IS NOT NULL AND {_COUNTED}",
+        f"WHERE attempt <= 1 AND {which} AND started_ms IS NOT NULL AND {_COUNTED}",
         (json.dumps(calls),),
     ).fetchall()
     minutes.recount_starts(context.db, rows)

@@ -24,8 +24,13 @@ from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
 
 _OPEN = f"state < {CLOSED_FROM}"
 _WAITS = "waits for the launch before it"
+_NOT_AGAIN = "it is not tried again, because another launch of its schedule has its place"
 _IN_THE_WAY = f"NOT (state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL)"
 """What was asked for after the fact waits for everything, and nothing waits for it."""
+
+_ENDED = "min(max({told}, coalesce(attempt_ms, started_ms, 0)), max({told}, {now:d}))"
+"""No end is before its call, whatever clock it was noted by, unless the clock was set back since: an end that is still
+to come would be kept too long."""
 
 
 class _Timed(msgspec.Struct, frozen=True):
@@ -65,11 +70,12 @@ def accepted(context: Context, change: c.LaunchesAccepted) -> None:
 
 def succeeded(context: Context, change: c.LaunchesSucceeded) -> None:
     calls.note(context, change.lids, change.attempts, change.called_ms)
+    over = _ENDED.format(told="?1", now=context.entry.time_ms)
     columns = (change.attempts, change.ended_ms, change.exit_codes)
     if len(change.lids) >= HERD and all(map(is_uniform, columns)):
         touched = context.db.execute(
-            f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = ?, exit_code = ?, reason = NULL "
-            f"WHERE lid IN (SELECT value FROM json_each(?)) AND attempt = ? AND {_OPEN}",
+            f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = {over}, exit_code = ?2, reason = NULL "
+            f"WHERE lid IN (SELECT value FROM json_each(?3)) AND attempt = ?4 AND {_OPEN}",
             (
                 context.entry.time_ms if change.ended_ms is None else change.ended_ms[0],
                 None if change.exit_codes is None else change.exit_codes[0],
@@ -81,8 +87,8 @@ def succeeded(context: Context, change: c.LaunchesSucceeded) -> None:
     ended = repeat(context.entry.time_ms) if change.ended_ms is None else iter(change.ended_ms)
     codes = repeat(None) if change.exit_codes is None else iter(change.exit_codes)
     touched = context.db.executemany(
-        f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = ?, exit_code = ?, reason = NULL "
-        f"WHERE lid = ? AND attempt = ? AND {_OPEN}",
+        f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = {over}, exit_code = ?2, reason = NULL "
+        f"WHERE lid = ?3 AND attempt = ?4 AND {_OPEN}",
         zip(ended, codes, change.lids, change.attempts, strict=False),
     ).rowcount
     return minutes.count(context.db, context.entry.time_ms, succeeded=touched)
@@ -103,6 +109,7 @@ def ended(context: Context, change: c.LaunchesEnded) -> None:
         strict=False,
     )
     is_ours = f"term = {context.entry.term:d}"
+    over = _ENDED.format(told="?3", now=context.entry.time_ms)
     for state, alike in groupby(sorted(rows, key=itemgetter(0)), itemgetter(0)):
         some = list(alike)
         if state == LaunchState.SKIPPED:
@@ -113,7 +120,7 @@ def ended(context: Context, change: c.LaunchesEnded) -> None:
         made = f"attempt - (state IN ({LaunchState.STARTED:d}, {LaunchState.RUNNING:d}))"
         touched = context.db.executemany(
             f"UPDATE launch SET attempt = {made if state == LaunchState.SKIPPED else 'attempt'}, "
-            "state = ?1, reason = ?2, ended_ms = ?3, exit_code = ?4, retry_at_ms = NULL, "
+            f"state = ?1, reason = ?2, ended_ms = {over}, exit_code = ?4, retry_at_ms = NULL, "
             f"held_ms = ?7, doubt = coalesce(doubt, {doubt}) WHERE lid = ?5 AND attempt = ?6 AND {_OPEN}",
             some,
         ).rowcount
@@ -315,37 +322,97 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
         )
     if change.attempt not in (None, attempt):
         return Refused(f"attempt {change.attempt} is not the one that is in doubt", hint="it changes nothing")
-    db, _, entry = context
-    ended_ms, exit_code, reason = db.execute(
-        "SELECT ended_ms, exit_code, reason FROM launch WHERE lid = ?", (lid,)
-    ).fetchone()
-    again = _state_again(context, lid, change.instant_s) if change.state is None else LaunchState.STARTED
-    if isinstance(again, Refused):
-        return again
-    _keep_attempt(context, lid, attempt, ended_ms, exit_code, f"{RESOLVED}{reason or 'no answer'}")
-    if change.state is None:
-        is_started = again is LaunchState.STARTED
-        # What may have had its turn in a lost record was called for the first time then, if at all.
-        db.execute(
-            "UPDATE launch SET state = ?1, attempt = max(attempt + ?2, 1 + ?2), term = ?3, attempt_ms = ?4, "
-            "started_ms = coalesce(started_ms, ?4), accepted_ms = NULL, ended_ms = NULL, cancel = NULL, "
-            "doubt = coalesce(doubt, max(attempt, 1)), relaunched = max(attempt, 1) + 1, held_ms = NULL, "
-            "reason = ?5 WHERE lid = ?6",
-            (again, is_started, entry.term, entry.time_ms, None if is_started else _WAITS, lid),
-        )
-        minutes.count(db, entry.time_ms, retries=int(is_started))
+    if change.attempt is not None and change.state is not None:
+        outcome = _end_told(context, lid, change)
     else:
-        told = f"resolved: {change.note}" if change.note else "resolved by hand"
-        db.execute(
-            "UPDATE launch SET state = ?, ended_ms = ?, doubt = NULL, relaunched = NULL, held_ms = NULL, reason = ? "
-            "WHERE lid = ?",
-            (change.state, entry.time_ms, told, lid),
-        )
-        minutes.count_ends(db, entry.time_ms, change.state, 1)
-    outcome = "launched again" if change.state is None else LaunchState(change.state).name.lower()
+        again = _state_again(context, lid, change.instant_s) if change.state is None else None
+        if isinstance(again, Refused):
+            return again
+        _keep_doubt(context, lid, attempt)
+        outcome = _end_doubt(context, lid, change) if again is None else _call_again(context, lid, again)
     note = f"{outcome}: {change.note}" if change.note else outcome
     context.record("resolved", change.schedule, change.actor, lid=lid, note=note)
     return lid
+
+
+def _call_again(context: Context, lid: int, again: LaunchState) -> str:
+    db, _, entry = context
+    is_started = again is LaunchState.STARTED
+    # What may have had its turn in a lost record was called for the first time then, if at all.
+    db.execute(
+        "UPDATE launch SET state = ?1, attempt = max(attempt + ?2, 1 + ?2), term = ?3, attempt_ms = ?4, "
+        "started_ms = coalesce(started_ms, ?4), accepted_ms = NULL, ended_ms = NULL, cancel = NULL, "
+        "doubt = coalesce(doubt, max(attempt, 1)), relaunched = max(attempt, 1) + 1, held_ms = NULL, "
+        "reason = ?5 WHERE lid = ?6",
+        (again, is_started, entry.term, entry.time_ms, None if is_started else _WAITS, lid),
+    )
+    minutes.count(db, entry.time_ms, retries=int(is_started))
+    return "launched again"
+
+
+def _end_told(context: Context, lid: int, change: c.LaunchResolved) -> str:
+    """As if the answer had come in time, unless it is to be tried again and cannot be any more."""
+    assert change.attempt is not None
+    calls.note_doubted(context, lid, change.attempt, change.called_ms)
+    is_retry = change.state == LaunchState.RETRYING
+    if is_retry and not _has_others_in_the_way(context, lid):
+        ended_ms = context.entry.time_ms if change.ended_ms is None else change.ended_ms
+        context.db.execute(
+            f"UPDATE launch SET state = {LaunchState.RETRYING:d}, retry_at_ms = ?, exit_code = ?, reason = ?, "
+            "ended_ms = NULL, doubt = NULL, relaunched = NULL, held_ms = NULL WHERE lid = ?",
+            (change.retry_at_ms, change.exit_code, change.note, lid),
+        )
+        _keep_attempt(context, lid, change.attempt, ended_ms, change.exit_code, change.note)
+        return _name(LaunchState.RETRYING)
+    _keep_doubt(context, lid, change.attempt, change.ended_ms)
+    if is_retry:
+        note = f"{change.note}; {_NOT_AGAIN}"
+        change = msgspec.structs.replace(change, state=int(LaunchState.FAILED), note=note)
+    return _end_doubt(context, lid, change)
+
+
+def _end_doubt(context: Context, lid: int, change: c.LaunchResolved) -> str:
+    assert change.state is not None
+    db, _, entry = context
+    db.execute(
+        f"UPDATE launch SET state = ?1, ended_ms = {_ENDED.format(told='?2', now=entry.time_ms)}, "
+        "exit_code = coalesce(?3, exit_code), doubt = NULL, relaunched = NULL, held_ms = NULL, reason = ?4 "
+        "WHERE lid = ?5",
+        (
+            change.state,
+            entry.time_ms if change.ended_ms is None else change.ended_ms,
+            change.exit_code,
+            f"resolved: {change.note}" if change.note else "resolved by hand",
+            lid,
+        ),
+    )
+    minutes.count_ends(db, entry.time_ms, change.state, 1)
+    return _name(change.state)
+
+
+def _keep_doubt(context: Context, lid: int, attempt: int, told_ms: int | None = None) -> None:
+    """The attempt that was in doubt, and why. ``told_ms``: when it ended in truth."""
+    ended_ms, exit_code, reason = context.db.execute(
+        "SELECT ended_ms, exit_code, reason FROM launch WHERE lid = ?", (lid,)
+    ).fetchone()
+    why = f"{RESOLVED}{reason or 'no answer'}"
+    _keep_attempt(context, lid, attempt, ended_ms if told_ms is None else told_ms, exit_code, why)
+
+
+def _has_others_in_the_way(context: Context, lid: int) -> bool:
+    """Has another launch of the schedule taken the place that this one kept while it was in doubt? What waits in line
+    behind it goes on waiting, unless it is to replace it."""
+    found = context.db.execute(
+        "SELECT l.sid, s.rule FROM launch l JOIN schedule s ON s.sid = l.sid WHERE l.lid = ?", (lid,)
+    ).fetchone()
+    if found is None or (overlap := decode_rule(found[1]).overlap) is Overlap.ALLOW:
+        return False
+    states = [state for _, state in _beside(context, found[0], lid)]
+    return any(state != LaunchState.QUEUED or overlap is Overlap.REPLACE for state in states)
+
+
+def _name(state: int) -> str:
+    return LaunchState(state).name.lower()
 
 
 def _state_again(context: Context, lid: int, instant_s: int) -> LaunchState | Refused:
@@ -378,8 +445,8 @@ def _keep_attempt(
 ) -> None:
     """An attempt that will not have been the last."""
     context.db.execute(
-        "INSERT OR REPLACE INTO attempt "
-        "SELECT lid, ?, coalesce(attempt_ms, started_ms), ?, ?, ? FROM launch WHERE lid = ?",
+        "INSERT OR REPLACE INTO attempt SELECT lid, ?1, coalesce(attempt_ms, started_ms), "
+        f"{_ENDED.format(told='?2', now=context.entry.time_ms)}, ?3, ?4 FROM launch WHERE lid = ?5",
         (attempt, ended_ms, exit_code, reason, lid),
     )
 

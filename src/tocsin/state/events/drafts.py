@@ -204,7 +204,13 @@ def _cancel_requested(change: c.CancelRequested, _: Entry) -> Iterator[Draft]:
 
 def _resolved(change: c.LaunchResolved, _: Entry) -> Iterator[Draft]:
     state = LaunchState.STARTED if change.state is None else LaunchState(change.state)
-    yield Draft("launch.resolved", reason=change.note, state=state.name.lower())
+    yield Draft(
+        "launch.resolved",
+        reason=change.note,
+        state=state.name.lower(),
+        exit_code=change.exit_code,
+        ended_ms=change.ended_ms,
+    )
     if change.state is None:
         yield Draft("launch.started", side=1)
 

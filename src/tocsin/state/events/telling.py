@@ -103,6 +103,8 @@ def _of_asked_launch(entry: Opened, draft: Draft, act: Act, launch: Launch) -> E
         if draft.kind == "launch.started" and launch.state == LaunchState.QUEUED:
             return _named(entry, draft, launch, kind="launch.queued", actor=act.actor)
         state = draft.state or _state(draft.kind)
+        if state == "retrying":  # or another launch had its place
+            state = act.note.partition(":")[0]
         return _named(entry, draft, launch, actor=act.actor, state=state)
     return _named(entry, draft, launch, reason="backfill", actor=act.actor)
 

@@ -1,0 +1,176 @@
+"""What a replica tells, late, of a launch that was already in doubt is recorded as if it had been told in time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from tests.core.desk import START, Desk, at, only_flight, put
+
+from tocsin.errors import Refused
+from tocsin.journal import codec
+from tocsin.model.activity import MINUTE_MS
+from tocsin.model.command import ResolveLaunch
+from tocsin.model.launch import HELD_MS
+from tocsin.state import events, minutes, views
+from tocsin.state.steps import steps
+from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
+
+ONCE = "@at 2023-11-14T22:14:20Z"
+DUE_MS = (START + 60) * 1000
+NAME = f"s-{START + 60}"
+RETRY = {"limit": 1, "backoff": "10s", "jitter": 0}
+UNKNOWN = Outcome(Verdict.UNKNOWN, "replica a, which was to make the call, does not answer")
+EXITED = Outcome(
+    Verdict.FAILED, "exit status 3", exit_code=3, called_ms=DUE_MS + 3_100, ended_ms=DUE_MS + 8_100
+)
+REFUSED = Outcome(Verdict.NOT_STARTED, "connection refused", ended_ms=DUE_MS + 20)
+NO_CALL = Outcome(Verdict.NOT_STARTED, "no call was made", permanent=True)
+DONE = Outcome(Verdict.SUCCEEDED, exit_code=204, called_ms=DUE_MS + 3_100, ended_ms=DUE_MS + 6_100)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with contextlib.closing(Desk(START)) as made:
+        yield made
+
+
+def _doubt(desk: Desk, **fields: object) -> int:
+    """A launch whose caller is silent: the next leader has put it in doubt, and half a minute has gone by."""
+    put(desk, **{"cron": ONCE, **fields})
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.take_office()
+    at(desk, 66)
+    desk.end(lid, UNKNOWN)
+    assert views.launch(desk.db, NAME).state == "in_doubt"
+    at(desk, 90)
+    return lid
+
+
+@pytest.mark.parametrize(("outcome", "state", "exit_code"), [(DONE, "succeeded", 204), (EXITED, "failed", 3)])
+def it_is_recorded_when_it_was_called_when_it_ended_and_with_what_status(
+    desk: Desk, outcome: Outcome, state: str, exit_code: int
+) -> None:
+    desk.tell(_doubt(desk), outcome)
+    view = views.launch(desk.db, NAME)
+    assert view.started_at is not None
+    assert view.ended_at is not None
+    assert (view.state, view.exit_code, view.lateness_ms) == (state, exit_code, 3_100)
+    assert view.started_at.timestamp() * 1000 == outcome.called_ms
+    assert view.ended_at.timestamp() * 1000 == outcome.ended_ms
+    assert "told by replica a" in view.reason
+
+
+def its_lateness_is_counted_in_the_minute_of_its_start(desk: Desk) -> None:
+    lid = _doubt(desk)
+    from_ms = DUE_MS // MINUTE_MS * MINUTE_MS
+    assert minutes.activity(desk.db, from_ms, from_ms + 1, MINUTE_MS).totals.late == 0
+    desk.tell(lid, DONE)
+    told = minutes.activity(desk.db, from_ms, from_ms + 1, MINUTE_MS).totals
+    assert (told.late, told.lateness_max_ms) == (1, 3_100)
+
+
+def its_steps_tell_the_end_at_its_time_and_the_doubt(desk: Desk) -> None:
+    desk.tell(_doubt(desk), EXITED)
+    told = [(int(step.at.timestamp() * 1000) - DUE_MS, step.step, step.note) for step in steps(desk.db, NAME)]
+    assert told == [
+        (0, "planned", ""),
+        (3_100, "started", ""),
+        (8_100, "attempt ended", f"in doubt: {UNKNOWN.reason}"),
+        (8_100, "failed", "resolved: told by replica a: exit status 3"),
+        (30_000, "resolved", "failed: told by replica a: exit status 3"),
+    ]
+
+
+@pytest.mark.parametrize("outcome", [EXITED, REFUSED])
+def what_failed_for_certain_is_tried_again(desk: Desk, outcome: Outcome) -> None:
+    lid = _doubt(desk, retry=RETRY)
+    desk.tell(lid, outcome)
+    assert views.launch(desk.db, NAME).state == "retrying"
+    at(desk, 99)
+    assert lid not in desk.flights
+    at(desk, 100)
+    assert desk.flights[lid].order.attempt == 2
+    (first,) = views.attempts(desk.db, NAME)
+    assert (first.reason, first.exit_code) == (f"told by replica a: {outcome.reason}", outcome.exit_code)
+    assert first.ended_at.timestamp() * 1000 == outcome.ended_ms
+    desk.end(lid, SUCCEEDED)
+    assert views.launch(desk.db, NAME).state == "succeeded"
+
+
+def what_was_told_twice_is_tried_again_once(desk: Desk) -> None:
+    lid = _doubt(desk, retry=RETRY)
+    desk.tell(lid, EXITED)
+    assert isinstance(desk.tell(lid, EXITED), Refused)
+    at(desk, 100)
+    assert isinstance(desk.tell(lid, EXITED), Refused)
+    assert desk.flights[lid].order.attempt == 2
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "failed", "skipped"])
+def what_a_person_has_judged_is_not_tried_again(desk: Desk, outcome: str) -> None:
+    lid = _doubt(desk, retry=RETRY)
+    desk.command(ResolveLaunch(NAME, outcome, "", "ann"))  # type: ignore[arg-type]  # why: any word
+    assert isinstance(desk.tell(lid, EXITED), Refused)
+    at(desk, 200)
+    assert views.launch(desk.db, NAME).state == outcome
+
+
+@pytest.mark.parametrize(("outcome", "state"), [(EXITED, "failed"), (REFUSED, "skipped")])
+def the_last_attempt_is_not_tried_again(desk: Desk, outcome: Outcome, state: str) -> None:
+    desk.tell(_doubt(desk), outcome)
+    assert views.launch(desk.db, NAME).state == state
+
+
+def what_was_never_called_is_not_tried_again(desk: Desk) -> None:
+    desk.tell(_doubt(desk, retry=RETRY), NO_CALL)
+    assert views.launch(desk.db, NAME).state == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("overlap", "state"),
+    [("allow", "retrying"), ("queue", "failed"), ("forbid", "failed"), ("replace", "failed")],
+)
+def what_has_lost_its_place_to_another_launch_is_not_tried_again(
+    desk: Desk, overlap: str, state: str
+) -> None:
+    lid = _doubt(desk, cron="@every 60s", overlap=overlap, retry=RETRY)
+    at(desk, 60 + HELD_MS // 1000 + 60)
+    assert set(desk.flights) - {lid}, "the place was released"
+    desk.tell(lid, EXITED)
+    view = views.launch(desk.db, NAME)
+    assert view.state == state
+    assert ("not tried again" in view.reason) == (state == "failed")
+    seq = len(desk.records)
+    entry = events.opened(desk.db, seq, codec.decode(desk.records[-1], seq))
+    (event,) = events.told(desk.db, entry, entry.drafts)
+    assert (event.kind, event.state, event.exit_code) == ("launch.resolved", state, 3)
+
+
+@pytest.mark.parametrize(("overlap", "state"), [("queue", "retrying"), ("replace", "failed")])
+def what_waits_in_line_behind_it_goes_on_waiting_unless_it_replaces_it(
+    desk: Desk, overlap: str, state: str
+) -> None:
+    lid = _doubt(desk, cron="@every 60s", overlap=overlap, retry=RETRY)
+    at(desk, 120)
+    assert desk.states_of("s")[START + 120] == "queued"
+    desk.tell(lid, EXITED)
+    assert views.launch(desk.db, NAME).state == state
+    at(desk, 140)
+    assert set(desk.flights) == ({lid} if state == "retrying" else {lid + 1})
+
+
+@pytest.mark.parametrize(
+    ("called_ms", "ended_ms"),
+    [(DUE_MS - 10**9, DUE_MS - 10**9), (DUE_MS + 10**9, DUE_MS + 10**9), (DUE_MS + 900, DUE_MS + 100)],
+)
+def a_wrong_clock_of_whoever_tells_does_not_record_an_end_before_the_call_or_after_the_entry(
+    desk: Desk, called_ms: int, ended_ms: int
+) -> None:
+    desk.tell(_doubt(desk), Outcome(Verdict.SUCCEEDED, called_ms=called_ms, ended_ms=ended_ms))
+    view = views.launch(desk.db, NAME)
+    assert view.started_at is not None
+    assert view.ended_at is not None
+    assert DUE_MS <= view.started_at.timestamp() * 1000 <= view.ended_at.timestamp() * 1000 <= desk.now_ms

@@ -17,6 +17,7 @@ TocsinError                    .hint says what to do, .retryable whether trying 
 │   ├── Unknown                the entry may have landed, or may land later
 │   ├── JournalFull            no room: nothing landed, try again when there is room
 │   ├── JournalUnavailable     the engine does not answer
+│   ├── NotEnlisted            the replica is not among those of the journal, and may not take office: fatal
 │   ├── Gap                    an entry is missing: fatal
 │   ├── ChainBroken            the journal does not continue the entries that were applied here: fatal
 │   └── WrongIncarnation       state and journal do not belong together: fatal
@@ -167,6 +168,16 @@ class JournalUnavailable(JournalError):
     """The engine does not answer."""
 
     retryable = True
+
+
+class NotEnlisted(JournalError):
+    """This replica is not among those of the journal: it was removed, and may not take office."""
+
+    def __init__(self, replica: str) -> None:
+        super().__init__(
+            f"{replica} was removed from the cluster: it does not take office, and stops",
+            hint=f"to let it in again, run: tocsin cluster add {replica}=HOST:PORT, and start it",
+        )
 
 
 class Gap(JournalError):

@@ -15,7 +15,7 @@ from tocsin.config import Settings
 from tocsin.cron import parse_duration
 from tocsin.decide.clock import Bounds
 from tocsin.decide.retention import Retention
-from tocsin.errors import InvalidInput, shown_url
+from tocsin.errors import ClusterError, InvalidInput, shown_url
 from tocsin.journal.contract import Journal, PresenceStore, Roster, SnapshotStore
 from tocsin.journal.etcd.address import DEFAULT_PREFIX
 from tocsin.journal.etcd.address import parse as parse_etcd
@@ -128,7 +128,7 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
     replica = _replica(
         settings,
         clock,
-        EtcdJournal(client, prefix),
+        EtcdJournal(client, prefix, own.name),
         ElectedOffice(clock),
         peers,
         losses,
@@ -144,6 +144,7 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
     guard: NameGuard | None = None
     if member is None:  # a disk that runs an etcd of its own is known there
         guard = _guard_of_name(replica, settings, client, prefix, clock)
+        replica.endings.append(directory.removed)  # nothing but the roster tells it there
     replica.foundations = [server, peers, *replica.foundations]
     if member is not None:
         replica.foundations.append(member)
@@ -158,12 +159,23 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
                 await roster.expect(other)
         await roster.enlist(own)
         if member is not None:
+            await _check_membership(member, roster, own.name)
             member.mark_founded()
         await directory.refresh()
 
     replica.on_open = on_open
     membership = Membership(roster, None if member is None else client)
     return Node(replica, Around(peers, directory.members, membership, directory.refresh))
+
+
+async def _check_membership(member: EtcdMember, roster: Roster, name: str) -> None:
+    """Asked after this replica was enlisted: it may have been removed just before, and must not be in the roster then,
+    which lets it take office and join."""
+    try:
+        await member.check_membership()
+    except ClusterError:
+        await roster.strike(name)
+        raise
 
 
 def _alone_on_etcd(settings: Settings, clock: Clock) -> Node:

@@ -141,6 +141,11 @@ def _no_quorum(service: Service, found: Health) -> Health:
     return found
 
 
+def _own_etcd_is_broken(service: Service, found: Health) -> Health:
+    service.replica.troubles = [lambda: "etcd ended: it was killed by signal 9"]
+    return found
+
+
 def _two_lost(service: Service, found: Health) -> Health:
     rounds = service.replica.parts.rounds
     rounds.seen = Seen({"b": None, "c": None}, {}, ClockVerdict.OPEN)
@@ -216,7 +221,11 @@ def _long_without_a_snapshot(service: Service, found: Health) -> Health:
         (_overdue, "overdue by 1m30s"),
         (_cannot_write, "nothing is launched: no room on the disk."),
         (_no_quorum, "etcd does not answer. 'tocsin cluster' and"),
-        (_two_lost, "2 of 3 replicas do not answer (b, c); without a majority, 2, nothing is written"),
+        (
+            _own_etcd_is_broken,
+            "The etcd of this replica does not work, and only those of the others are left: etcd ended: it was killed",
+        ),
+        (_two_lost, "2 of 3 replicas do not answer (b, c); it takes the etcds of 2 to write and to launch."),
         (_seen_clocks(60_000, 60_000), "The clock here is not the one that is gone by (b +60s, c +60s)"),
         (_seen_clocks(0, -60_000), "differ from the one here (c -60s)"),
         (_silent, "The scheduling loop has finished no turn for 3m"),
@@ -270,7 +279,7 @@ def the_worst_comes_first(tmp_path: Path) -> None:
             "abc",
             2,
             [
-                "1 of 3 replicas does not answer (b); without a majority, 2, nothing is written or launched.",
+                "1 of 3 replicas does not answer (b); it takes the etcds of 2 to write and to launch.",
                 "2 of the replicas that may join have not done so (d, e), and nothing waits for them:",
             ],
         ),

@@ -81,7 +81,8 @@ def what_somebody_must_look_at_is_said():
     assert _complaints(_view()) == []
     for wrong, word in (
         ({"leader": ""}, "nobody leads"),
-        ({"leader": "c"}, "c led last"),
+        ({"leader": "c"}, "c led last and does not answer"),
+        ({"leader": "d"}, "d led last and is no replica of this cluster any more"),
         ({"digests_agree": False}, "different states"),
     ):
         (complaint,) = _complaints(_view(**wrong))

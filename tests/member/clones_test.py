@@ -84,7 +84,7 @@ def only_another_address_of_the_same_number_is_a_displacement() -> None:
     peers = [Voter(1, "a", [there], [], False), Voter(2, "b", [here], [], False)]
     assert other_address(peers, 1, here) == there
     assert other_address(peers, 2, here) == ""
-    assert other_address(peers, 3, here) == "", "it was removed: its etcd says that"
+    assert other_address(peers, 3, here) == "", "it was removed, which is no displacement"
     assert other_address([], 1, here) == ""
 
 

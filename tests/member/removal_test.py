@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.member.town import House, Town, a_town, ids, imposter, keeps, remembers, until
+from tests.etcd import damage_log
+from tests.member.town import PATIENCE_S, House, Town, a_town, ids, imposter, keeps, remembers, until
 
 from tocsin.errors import ClusterError
+from tocsin.journal.etcd.messages import EtcdMember as Voter
 from tocsin.member.chatter import Chatter
+from tocsin.member.health import has_left
+from tocsin.member.record import Memory
 
 WORDS = "data-dir used by this member must be removed"
 SAYS_SO = f"""case "$1" in --version|--help) exec etcd "$@";; esac
@@ -163,3 +170,116 @@ def an_empty_replica_does_not_push_out_one_of_its_name_that_runs(tmp_path: Path)
             assert await remembers(another)
 
     asyncio.run(story())
+
+
+def _damage(house: House) -> None:
+    damage_log(house.etcd)
+    house.kill()
+
+
+async def _remove(town: Town, through: House, name: str) -> None:
+    membership = town.membership(through)
+
+    async def is_removed() -> bool:
+        """etcd refuses it until its members have been connected for five seconds."""
+        with suppress(ClusterError):
+            await membership.remove(name)
+        return name not in await ids(through)
+
+    await until(is_removed, f"{name} to be removed")
+
+
+def _hang(house: House) -> None:
+    """As a disk that stands still does."""
+    pid = house.pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("fail", [_damage, _hang], ids=["damaged", "hung"])
+def who_is_removed_while_its_etcd_does_not_work_stops(tmp_path: Path, fail: Callable[[House], None]) -> None:
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, _, c = await town.founded()
+            member = c.member
+            assert member is not None
+            fail(c)
+            await until(lambda: _is_told(c), "c to know that its etcd does not work")
+            assert not member._lost_event.is_set(), "an etcd that does not work is no reason to stop"
+            await _remove(town, a, "c")
+            said = await asyncio.wait_for(member.lost(), PATIENCE_S)
+            assert "c was removed from the cluster" in str(said)
+            await c.stop()
+            assert c.pid() is None
+            assert (c.etcd.with_name("etcd.removed") / "member" / "wal").is_dir()
+            with pytest.raises(ClusterError, match="c is not a member"):
+                await c.start()
+
+    async def _is_told(house: House) -> bool:
+        return house.member is not None and bool(house.member.problem)
+
+    asyncio.run(story())
+
+
+def who_is_removed_before_a_start_that_its_etcd_does_not_survive_stops(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, _, c = await town.founded()
+            await c.leave_etcd_alone()
+            _damage(c)
+            trying = asyncio.create_task(c.start())
+
+            async def waits() -> bool:
+                return c.member is not None and "there is no majority yet: etcd ended" in c.member.problem
+
+            await until(waits, "c to wait for its etcd")
+            assert not trying.done(), "it is a member, and its etcd may come back"
+            await _remove(town, a, "c")
+            with pytest.raises(ClusterError, match="c was removed from the cluster"):
+                await trying
+            assert c.pid() is None
+
+    asyncio.run(story())
+
+
+def who_enlists_itself_after_its_removal_is_told(tmp_path: Path) -> None:
+    """It was starting, and stood still between the two."""
+
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, _, c = await town.founded()
+            assert c.member is not None
+            await c.member.check_membership()
+            await _remove(town, a, "c")
+            with pytest.raises(ClusterError, match="c was removed from the cluster"):
+                await c.member.check_membership()
+
+    asyncio.run(story())
+
+
+def an_etcd_that_joins_again_after_its_data_was_lost_is_not_taken_for_removed(tmp_path: Path) -> None:
+    """The number that it had is gone from the list."""
+
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, _, c = await town.founded()
+            await keeps(a)
+            before = await ids(a)
+            shutil.rmtree(c.etcd)
+            c.kill()
+            await until(lambda: remembers(c), "the etcd of c to be back")
+            assert (await ids(a))["c"] != before["c"]
+            assert c.member is not None
+            await c.member.check_membership()
+            assert not c.member._lost_event.is_set()
+            assert Memory(c.data / "member", "c").record.member != before["c"]
+
+    asyncio.run(story())
+
+
+def only_a_number_that_the_list_lacks_has_left() -> None:
+    peers = [Voter(1, "a", [], [], False), Voter(2, "", [], [], False)]
+    assert has_left(peers, 3)
+    assert not has_left(peers, 2), "its name comes when it has started"
+    assert not has_left(peers, 0), "it may be joining"
+    assert not has_left([], 3), "nobody has agreed on an empty list"

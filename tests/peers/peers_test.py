@@ -321,6 +321,25 @@ def who_has_never_started_is_told_by_the_roster_alone():
     asyncio.run(whole())
 
 
+def only_who_was_in_the_roster_can_be_removed_from_it():
+    async def whole() -> None:
+        roster = _Roster()
+        directory = Directory("me", [Member("me", "h:9")], roster)
+        removed = asyncio.create_task(directory.removed())
+        await directory.refresh()  # it has not enlisted itself yet
+        roster.members_now = [Member("a", "h:1"), Member("me", "h:9")]
+        await directory.refresh()
+        roster.members_now = []  # nobody would be left: that is no removal
+        await directory.refresh()
+        await asyncio.sleep(0)
+        assert not removed.done()
+        roster.members_now = [Member("a", "h:1")]
+        await directory.refresh()
+        assert "me was removed from the cluster" in str(await asyncio.wait_for(removed, 5))
+
+    asyncio.run(whole())
+
+
 def an_unknown_name_has_the_roster_read_at_once():
     async def whole() -> None:
         roster = _Roster()

@@ -29,7 +29,8 @@ def cluster(context: typer.Context, url: Url = None, as_json: Json = False) -> N
 
     LAG is how many entries a replica has yet to apply, SNAPSHOT the age of its newest one, DIGEST that of the state in
     it, CLOCK how far its clock is ahead of the one that answers. The exit status is 1 if nobody leads
-    (then nothing can be written), if the leader does not answer, or if two replicas hold different states.
+    (then nothing can be written), if the leader does not answer or was removed, or if two replicas hold different
+    states.
 
     Example: tocsin cluster --url http://a:8400,http://b:8400,http://c:8400
     """
@@ -143,6 +144,8 @@ def _complaints(found: ClusterView) -> list[str]:
         told.append("nobody leads: nothing is launched until one of them does")
     elif roles.get(found.leader) == "unreachable":
         told.append(f"{found.leader} led last and does not answer {found.answered_by}")
+    elif found.leader not in roles and len(roles) > 1:  # a stand-by on an etcd knows of nobody but itself
+        told.append(f"{found.leader} led last and is no replica of this cluster any more: stop it")
     if not found.digests_agree:
         told.append("two replicas hold different states at the same entry: look at the logs of all of them")
     return told

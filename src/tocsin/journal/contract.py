@@ -110,7 +110,8 @@ class Journal(Protocol):
         """Land behind ``after``, durably. Raises Conflict, Unknown, JournalFull or JournalUnavailable.
 
         With an ``election`` it lands only if the presence of the former leader is the one that was observed, else
-        PresenceMoved is raised; and from then on no presence is stored that lists a former term."""
+        PresenceMoved is raised; and from then on no presence is stored that lists a former term. A journal with a
+        roster raises NotEnlisted for the election of a replica that was struck from it."""
         ...
 
     def read(self, after: int, id: bytes | None = None) -> AsyncIterator[Record]:

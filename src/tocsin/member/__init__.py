@@ -33,7 +33,8 @@ What goes wrong and what happens then:
 etcd dies                              it is started again, with growing pauses
 Tocsin dies                            etcd stays, for the quorum's sake; the next Tocsin takes it over
 no majority                            it waits; ``problem`` and the log say what is missing
-removed, and the others confirm it     ``lost`` says so; the data is put aside, and the replica has to stop
+removed, by the list of members that   ``lost`` says so; the replica has to stop, and the data is put aside then
+a majority has agreed on
 its log is shorter than it was         ``lost`` says so, and the data is a copy from then on
 the others reach this member at an     etcd ends at once, else the same: a clone of the machine runs there
 address that is not its own

@@ -60,14 +60,23 @@ async def is_running(client: EtcdClient, peer: Voter, url: str) -> bool:
 
 def other_address(peers: Sequence[Voter], number: int, own_url: str) -> str:
     """Where the others reach the member of this number, if it is not at its own address; empty: it is, or it is no
-    member any more."""
+    member any more, which ``has_left`` tells."""
     urls = next((peer.peer_urls for peer in peers if peer.id == number), [own_url])
     return "" if own_url in urls else ", ".join(urls)
 
 
+def has_left(peers: Sequence[Voter], number: int) -> bool:
+    """Is the member of this number none any more, by a list that a majority has agreed on? Number 0 is of a member that
+    was never seen to work: it may be joining, and the list tells nothing."""
+    return number != 0 and bool(peers) and all(peer.id != number for peer in peers)
+
+
 class Watch:
-    """Asks this replica's etcd how it is, every few seconds. ``displaced`` is told, once, of the address at which the
-    others reach another etcd that has the number of this one."""
+    """Asks this replica's etcd how it is, every few seconds, and the others who is a member. ``removed`` is called when
+    this replica is none any more: an etcd that does not run cannot say so. ``displaced`` is told of the address at
+    which the others reach another etcd that has the number of this one. One of them is called, once.
+
+    ``number`` is the last that etcd had here; 0: none."""
 
     def __init__(
         self,
@@ -76,6 +85,9 @@ class Watch:
         client: EtcdClient,
         others: EtcdClient,
         clock: Clock,
+        *,
+        number: int,
+        removed: Callable[[], None],
         displaced: Callable[[str], Awaitable[None]],
     ) -> None:
         self._own = own
@@ -83,8 +95,9 @@ class Watch:
         self._client = client
         (self._endpoint,) = client.endpoints
         self._others = others
+        self._number = number
+        self._removed = removed
         self._displaced = displaced
-        self._number = 0
         self.voters: list[str] = []
         """The names of those that etcd counts, as last seen."""
         self._clock = clock
@@ -118,14 +131,32 @@ class Watch:
             return (await self._client.status(self._endpoint)).member
         return 0
 
-    async def is_removed(self, number: int) -> bool:
-        """Do the others say so? They have the secret, which cannot be said of all that stands in etcd's log."""
+    def forget_number(self) -> None:
+        """The data of etcd is gone: it is to join again, and gets another number."""
+        self._number = 0
+
+    async def is_removed(self) -> bool:
+        """etcd says so. Do the others? They have the secret, which cannot be said of all that stands in etcd's log."""
         try:
             peers = await self._others.members()
         except TocsinError:
             return False
-        is_left = any(peer.id == number if number else is_of(peer, self._own) for peer in peers)
-        return bool(peers) and not is_left
+        if self._number:
+            return has_left(peers, self._number)
+        return bool(peers) and not any(is_of(peer, self._own) for peer in peers)
+
+    async def confirm(self) -> bool:
+        """Is this replica a member still? Raises JournalUnavailable where no majority can tell."""
+        return not has_left(await self._agreed_members(), self._number)
+
+    async def until_removed(self) -> None:
+        """Before ``start``: etcd may never come up."""
+        while True:
+            with suppress(TocsinError):
+                if has_left(await self._others.members(), self._number):
+                    self._removed()
+                    return
+            await self._clock.wait(self._never, _LOOK_EVERY_S)
 
     async def until_usable(
         self, tell: Callable[[str], None], missing: Callable[[], Awaitable[Missing]]
@@ -177,21 +208,31 @@ class Watch:
                 has_told = has_told or await self._tell_address(status.member)
             except JournalUnavailable as wrong:
                 self._problem = str(wrong)
-            if has_told and (url := await self._address_elsewhere()):
+            peers = await self._members_if_agreed()
+            if has_left(peers, self._number):
+                self._removed()
+                return
+            # This replica may have stood still while a clone of its machine took its place.
+            if has_told and (url := other_address(peers, self._number, raft_url(self._own))):
                 await self._displaced(url)
                 return
             await self._clock.wait(self._never, _LOOK_EVERY_S)
 
-    async def _address_elsewhere(self) -> str:
-        """This replica may have stood still while a clone of its machine took its place. Only what a majority has
-        agreed on counts: one that is behind may still know an earlier address. The others are asked first, because
-        they may reach the clone in place of the etcd here."""
-        for client in (self._others, self._client):
-            with suppress(TocsinError):
-                peers = await client.members()
-                self.voters = [peer.name for peer in peers if not peer.is_learner]
-                return other_address(peers, self._number, raft_url(self._own))
-        return ""
+    async def _members_if_agreed(self) -> list[Voter]:
+        """Empty: no majority answers."""
+        try:
+            peers = await self._agreed_members()
+        except TocsinError:
+            return []
+        self.voters = [peer.name for peer in peers if not peer.is_learner]
+        return peers
+
+    async def _agreed_members(self) -> list[Voter]:
+        """Only what a majority has agreed on counts: one that is behind may still know an earlier address, or not know
+        yet who has joined. The others are asked first, because they may reach a clone in place of the etcd here."""
+        with suppress(TocsinError):
+            return await self._others.members()
+        return await self._client.members()
 
     async def _tell_address(self, member: int) -> bool:
         """It may have moved while it was away; the others then look for it where it was."""

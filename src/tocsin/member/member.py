@@ -90,6 +90,7 @@ class EtcdMember:
         self._force = False
         self._is_recovering = recover
         self._waiting = ""
+        self._is_removed = False
         self._lost: ClusterError | None = None
         self._lost_event = asyncio.Event()
 
@@ -147,6 +148,14 @@ class EtcdMember:
         await self._lost_event.wait()
         assert self._lost is not None
         return self._lost
+
+    async def check_membership(self) -> None:
+        """Raises ClusterError if this replica was removed, JournalUnavailable if no majority can tell."""
+        assert self._watch is not None
+        if not await self._watch.confirm():
+            self._on_removed()
+        if self._lost is not None:
+            raise self._lost
 
     @property
     def recovered_ms(self) -> int | None:
@@ -246,11 +255,18 @@ class EtcdMember:
             self._memory.etcd,
             self._clock,
             once=self._once,
-            removed=self._is_removed,
+            removed=self._confirm_removal,
             went_back=self._on_log_went_back,
         )
         watch = self._watch = Watch(
-            self._own, process, self._client, self._others, self._clock, self._on_displaced
+            self._own,
+            process,
+            self._client,
+            self._others,
+            self._clock,
+            number=self._memory.record.member,
+            removed=self._on_removed,
+            displaced=self._on_displaced,
         )
         await process.start(watch.answers, afresh=afresh)
         await self._until_usable()
@@ -264,8 +280,11 @@ class EtcdMember:
             await self._watch.stop()
             await self._watch.hand_over()
         if self._process is not None:
-            await self._process.stop()
-            self._renew_mark()
+            await self._process.stop(at_once=self._is_removed)
+            if self._is_removed:
+                self._put_aside()
+            else:
+                self._renew_mark()
         for client in (self._client, self._others):
             if client is not None:
                 await client.close()
@@ -304,7 +323,9 @@ class EtcdMember:
             return list(RECOVERING) if self._force else []
         with suppress(FileNotFoundError):
             shutil.rmtree(self._memory.etcd)
-        self._memory.sign()
+        self._memory.sign(member=0)
+        if self._watch is not None:
+            self._watch.forget_number()
         record = self._memory.record
         if record.condition == "founding":
             members = [self._own, *self._enrolment.others]
@@ -331,13 +352,15 @@ class EtcdMember:
         assert self._watch is not None
         usable = asyncio.create_task(self._watch.until_usable(self._tell, self._inquiry.missing))
         gone = asyncio.create_task(self._lost_event.wait())
+        # Who recovers goes on without the others, whatever they have agreed on.
+        removed = [] if self._is_recovering else [asyncio.create_task(self._watch.until_removed())]
         try:
             await asyncio.wait((usable, gone), return_when=asyncio.FIRST_COMPLETED)
             if self._lost is not None:
                 raise self._lost
             await usable
         finally:
-            for waiting in (usable, gone):
+            for waiting in (usable, gone, *removed):
                 waiting.cancel()
                 with suppress(asyncio.CancelledError):
                     await waiting
@@ -350,18 +373,34 @@ class EtcdMember:
     def _tell(self, what: str) -> None:
         self._waiting = what
 
-    async def _is_removed(self) -> bool:
-        """If the others say so too, the data is of no use any more. If they do not, nothing is given up."""
+    async def _confirm_removal(self) -> bool:
+        """etcd says that it was removed. If the others do not say so too, nothing is given up."""
         assert self._watch is not None
-        if not await self._watch.is_removed(self._memory.record.member):
+        if not await self._watch.is_removed():
             return False
-        aside = self._memory.set_aside()
-        _log.error("this replica was removed from the cluster; it stops", aside=str(aside))
+        self._on_removed()
+        return True
+
+    def _on_removed(self) -> None:
+        """The others have agreed on it. Nothing here touches the disk, which may be what is broken: the replica has to
+        stop first, and the data is put aside when etcd has ended."""
+        if self._lost is not None:
+            return
+        self._is_removed = True
+        aside = str(self._memory.aside)
+        _log.error("this replica was removed from the cluster; it stops", aside=aside)
         self._lose(
-            f"{self._own.name} was removed from the cluster; its data was put aside to {aside}",
+            f"{self._own.name} was removed from the cluster; its data is put aside to {aside}",
             hint=f"to let it in again, run: tocsin cluster add {self._own.name}={self._own.peer}, and start it",
         )
-        return True
+
+    def _put_aside(self) -> None:
+        """The data is of no use any more. What cannot be put aside now is put aside by the next start, which finds the
+        same list of members."""
+        try:
+            self._memory.set_aside()
+        except (OSError, ClusterError) as wrong:
+            _log.warning("the data of the removed etcd was not put aside", reason=str(wrong))
 
     async def _on_displaced(self, url: str) -> None:
         """Two etcds with one number: each votes and acknowledges as if the other did not exist. The etcd here ends at

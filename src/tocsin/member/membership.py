@@ -74,6 +74,9 @@ class Membership:
             if known is not None:
                 await self._roster.enlist(known)
             raise ClusterError(f"{name} was not removed: {wrong}", hint="try again in a moment") from wrong
+        # It may have been starting, and have enlisted itself again before it lost its vote.
+        if leaving is not None:
+            await self._roster.strike(name)
         _log.info("a replica was removed", name=name)
 
     async def _leaving(self, name: str, known: Member | None) -> _Leaving | None:

@@ -63,6 +63,7 @@ class Memory:
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
         self.etcd = folder / "etcd"
+        self.aside = folder / "etcd.removed"
         self._file = folder / "member.json"
         self._paths = Paths(folder.parent)
         self._name = name
@@ -143,13 +144,12 @@ class Memory:
     def set_aside(self, *, asked: bool = False) -> Path:
         """Be let in anew, but leave the data for who may want to look at it. Only the last one is kept. ``asked``: the
         others have let this replica in already."""
-        aside = self.folder / "etcd.removed"
-        if aside.exists():
-            shutil.rmtree(aside)
+        if self.aside.exists():
+            shutil.rmtree(self.aside)
         if self.etcd.exists():
-            self.etcd.rename(aside)
+            self.etcd.rename(self.aside)
         self._write(msgspec.structs.replace(self._blank("bereft"), asked=asked))
-        return aside
+        return self.aside
 
     def _found(self) -> Record:
         """A record without the data it speaks of is worth nothing: the replica has forgotten what it promised to the

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from tocsin.errors import TocsinError
+from tocsin.errors import NotEnlisted, TocsinError
 from tocsin.journal.contract import Roster
 from tocsin.model.cluster import Member
 
@@ -24,7 +24,8 @@ class Directory:
         self._name = name
         self._roster = roster
         self._members = {member.name: member for member in given}
-        self._is_read = False
+        self._is_read = self._is_enlisted = False
+        self._removed = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
 
@@ -57,6 +58,12 @@ class Directory:
         """Something has changed, or may have."""
         self._wanted.set()
 
+    async def removed(self) -> NotEnlisted:
+        """Returns when the roster has this replica no more. One that it never had may be starting."""
+        await self._removed.wait()
+        log.error("this replica was removed from the cluster; it stops")
+        return NotEnlisted(self._name)
+
     async def start(self) -> None:
         if self._roster is not None and self._running is None:
             self._running = asyncio.create_task(self._keep_fresh(), name="roster")
@@ -80,8 +87,14 @@ class Directory:
         if found:
             before, self._members = self.members(), {member.name: member for member in found}
             self._is_read = True
+            self._note_removal()
             _tell_change(before, self.members())
         return True
+
+    def _note_removal(self) -> None:
+        if self._is_enlisted and self._name not in self._members:
+            self._removed.set()
+        self._is_enlisted = self._name in self._members
 
     async def _keep_fresh(self) -> None:
         while True:

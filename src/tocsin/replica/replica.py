@@ -371,7 +371,7 @@ class Replica:
                 wall_ms=wall_ms,
                 clock="unknown",
                 api=self.api,
-                problem=self._waits_for or self._trouble(),
+                problem=self._waits_for or self.trouble,
             )
         meta, parts = self.meta, self._parts
         # A leader that is not heard by a majority any more does not lead, whoever comes next.
@@ -438,9 +438,11 @@ class Replica:
         """What keeps it from working, in words; empty when it works."""
         if self._tasks and self._tasks[0].done() and not self._tasks[0].cancelled():
             return f"the scheduling loop has ended: {self._tasks[0].exception()}"
-        return self.parts.problem or self._trouble()
+        return self.parts.problem or self.trouble
 
-    def _trouble(self) -> str:
+    @property
+    def trouble(self) -> str:
+        """What is wrong with something that this replica runs, and that others may do in its place; empty: nothing."""
         return next(filter(None, (trouble() for trouble in self.troubles)), "")
 
     @property

@@ -158,10 +158,14 @@ def _cannot_write(service: Service) -> str:
         command = f"'df -h {service.data}'"
     elif any(words in problem for words in _ABOUT_DISK):
         command = f"'findmnt -T {service.data}', 'dmesg'"
-    return (
-        f"Nothing can be written, so nothing is launched: {problem}. "
-        f"{command} and the log ('journalctl -u tocsin') tell more."
-    )
+    return f"{_consequence(service, problem)} {command} and the log ('journalctl -u tocsin') tell more."
+
+
+def _consequence(service: Service, problem: str) -> str:
+    """A replica whose own etcd does not work writes through the etcds of the others, as long as they are a majority."""
+    if not service.replica.parts.problem and service.replica.trouble.rstrip(".") == problem:
+        return f"The etcd of this replica does not work, and only those of the others are left: {problem}."
+    return f"Nothing can be written, so nothing is launched: {problem}."
 
 
 def _stands_still(service: Service, found: Health) -> str:
@@ -186,9 +190,8 @@ def _replicas_are_lost(service: Service) -> str:
     lost = [name for name in rounds.lost if name in voters.names]
     if not lost:
         return ""
-    needed = (
-        f"; without a majority, {voters.needed}, nothing is written or launched" if voters.needed > 1 else ""
-    )
+    # The etcd of a replica that does not answer may run.
+    needed = f"; it takes the etcds of {voters.needed} to write and to launch" if voters.needed > 1 else ""
     return (
         f"{len(lost)} of {len(voters.names)} replicas {'does' if len(lost) == 1 else 'do'} not answer "
         f"({', '.join(lost)}){needed}. 'tocsin cluster' shows who is there."

@@ -26,6 +26,7 @@ from tocsin.errors import (
     JournalError,
     JournalFull,
     JournalUnavailable,
+    NotEnlisted,
     PresenceMoved,
     StateDamaged,
     Unknown,
@@ -35,6 +36,7 @@ from tocsin.journal.etcd import messages as m
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.failures import Lost, Said
 from tocsin.journal.etcd.presence import presence_key, term_key
+from tocsin.journal.etcd.roster import replica_key
 from tocsin.journal.etcd.space import Space
 from tocsin.model.entry import REMEDY, Position
 
@@ -54,11 +56,13 @@ class _Page(NamedTuple):
 
 
 class EtcdJournal:
-    """One journal under one prefix of an etcd cluster."""
+    """One journal under one prefix of an etcd cluster. ``replica``: no term begins by this journal unless the roster
+    beside it has that name. Empty: nobody can be removed from the roster."""
 
-    def __init__(self, client: EtcdClient, prefix: str) -> None:
+    def __init__(self, client: EtcdClient, prefix: str, replica: str = "") -> None:
         self._client = client
         base = self._base = prefix.rstrip("/").encode()
+        self._replica = replica
         self._birth_key = base + b"/birth"
         self._head_key = base + b"/head"
         self._entries = base + b"/entry/"
@@ -88,18 +92,25 @@ class EtcdJournal:
         value = bytes([len(id)]) + id + raw
         conditions = [m.has_value(self._head_key, _head_value(after))]
         puts = [m.do_put(self._key(seq), value), m.do_put(self._head_key, _head_value(Position(seq, id)))]
+        asked = [m.do_range(m.range_of(self._head_key))]
         if election is not None:
             puts.append(m.do_put(term_key(self._base), b"%d" % election.term))
+            if self._replica:
+                enlisted = replica_key(self._base, self._replica)
+                conditions.append(m.is_present(enlisted))
+                asked.append(m.do_range(m.range_of(enlisted)))
             if election.leader:
                 conditions.append(m.is_at(presence_key(self._base, election.leader), election.version))
         try:
-            done = await self._client.transact(conditions, puts, [m.do_range(m.range_of(self._head_key))])
+            done = await self._client.transact(conditions, puts, asked)
         except Lost as lost:
             raise Unknown(f"the entry's fate is unknown: {lost.message}") from lost
         except Said as said:
             await self._refused(said, id, len(raw), seq)
             return
         if not done.succeeded:
+            if election is not None and self._replica and not done.ranges[1].kvs:
+                raise NotEnlisted(self._replica)
             if election is not None and _head(done.ranges[0]) == after:
                 raise PresenceMoved(f"{election.leader} was heard since")
             raise Conflict(f"the journal is at {_head(done.ranges[0])}, not at {after}")

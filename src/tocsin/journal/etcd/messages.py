@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tocsin.journal.etcd import wire
 
 _PUT, _DELETED = 0, 1
-_EQUAL = 0
+_EQUAL, _GREATER = 0, 1
 _CREATED_AT, _MODIFIED_AT, _VALUE = 1, 2, 3
 _NO_DELETES = 1
 _GET, _DISARM = 0, 2
@@ -126,6 +126,11 @@ def has_value(key: bytes, value: bytes) -> bytes:
 def is_absent(key: bytes) -> bytes:
     """A condition of a transaction: the key was created at no revision."""
     return wire.message((1, _EQUAL), (2, _CREATED_AT), (3, key)) + b"\x28\x00"
+
+
+def is_present(key: bytes) -> bytes:
+    """A condition of a transaction: the key was created at some revision."""
+    return wire.message((1, _GREATER), (2, _CREATED_AT), (3, key)) + b"\x28\x00"
 
 
 def is_at(key: bytes, revision: int) -> bytes:

@@ -9,14 +9,18 @@ from tocsin.journal.etcd.client import EtcdClient
 from tocsin.model.cluster import Member
 
 
+def replica_key(base: bytes, name: str) -> bytes:
+    return base + b"/replica/" + name.encode()
+
+
 class EtcdRoster:
     """Who belongs to the journal under this prefix."""
 
     def __init__(self, client: EtcdClient, prefix: str) -> None:
         self._client = client
-        base = prefix.rstrip("/").encode()
-        self._replicas = base + b"/replica/"
-        self._end = base + b"/replica0"
+        base = self._base = prefix.rstrip("/").encode()
+        self._replicas = replica_key(base, "")
+        self._end = base + b"/replica0"  # "0" follows "/"
 
     async def members(self) -> list[Member]:
         found = await self._client.range(self._replicas, self._end)
@@ -34,4 +38,4 @@ class EtcdRoster:
         await self._client.delete(self._key(name))
 
     def _key(self, name: str) -> bytes:
-        return self._replicas + name.encode()
+        return replica_key(self._base, name)

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.needs import lacking
 
+from tocsin.clock import Clock
 from tocsin.model.target import ExecTarget as ExecSpec
 from tocsin.targets.contract import Order
 from tocsin.targets.exec.orders import ExecSettings
@@ -30,8 +31,10 @@ def shell(line: str, **spec: Any) -> Order:
 
 
 @asynccontextmanager
-async def opened(place: Path, settings: ExecSettings = SETTINGS) -> AsyncIterator[ExecTarget]:
-    target = ExecTarget(place, settings)
+async def opened(
+    place: Path, settings: ExecSettings = SETTINGS, clock: Clock | None = None
+) -> AsyncIterator[ExecTarget]:
+    target = ExecTarget(place, settings, clock=clock)
     await target.start()
     try:
         yield target

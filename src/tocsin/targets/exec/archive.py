@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from tocsin.clock import Clock, SystemClock
 from tocsin.targets.contract import Outcome, Output, Verdict
-from tocsin.targets.exec.processes import boot_id, lives
+from tocsin.targets.exec.processes import began_s, boot_id, lives
 from tocsin.targets.exec.records import VOID, Record
 
 _NAME_BYTES_MAX = 200
+_AGREE_MS = 1_000
 
 
 class Standing(enum.Enum):
@@ -39,9 +41,10 @@ class Finding(NamedTuple):
 class Archive:
     """Finds the record of an attempt and reads it."""
 
-    def __init__(self, exec_dir: Path) -> None:
+    def __init__(self, exec_dir: Path, clock: Clock | None = None) -> None:
         self.exec_dir = exec_dir
         self.boot = boot_id()
+        self._clock = clock or SystemClock()
 
     def record(self, name: str, attempt: int) -> Record:
         return Record(f"{self.exec_dir}/{directory_name(name)}/{attempt}")
@@ -56,7 +59,7 @@ class Archive:
             return _over(Outcome(Verdict.NOT_STARTED, reason))
         ended = record.ended()
         if ended is not None:
-            return _over(outcome_of(ended))
+            return _over(self._outcome_of(ended, claim))
         keeper = claim if lives(claim, self.boot) else None
         command = record.command()
         if command is not None and not lives(command, self.boot):
@@ -64,7 +67,21 @@ class Archive:
         if keeper is not None or command is not None:
             return Finding(Standing.RUNNING, keeper, command)
         ended = record.ended()
-        return _over(_lost(record, claim, self.boot) if ended is None else outcome_of(ended))
+        return _over(_lost(record, claim, self.boot) if ended is None else self._outcome_of(ended, claim))
+
+    def _outcome_of(self, ended: dict[str, Any], claim: str) -> Outcome:
+        return outcome_of(ended, self._clock if claim.startswith(self.boot) else None)
+
+    def started_ms(self, record: Record) -> int | None:
+        """When its command began, by the time that is believed. None: that is not known."""
+        try:
+            at_s = began_s(record.command() or "", self.boot)
+        except OSError:
+            return None
+        noted_ms = record.noted_ms()
+        if at_s is None or noted_ms is None:
+            return noted_ms
+        return _believed_ms(self._clock, int(at_s * 1000), noted_ms)
 
     def output(self, record: Record) -> Output | None:
         """What it printed so far."""
@@ -76,19 +93,24 @@ class Archive:
 
     def over_before(self, cutoff_s: float) -> list[Record]:
         """Records of what was over before that moment. What lives is never among them."""
-        return [record for record in self._unchanged_since(cutoff_s) if not self._runs(record)]
+        return [record for record in self._unchanged_since(cutoff_s) if self._was_over(record, cutoff_s)]
 
     def _unchanged_since(self, cutoff_s: float) -> Iterator[Record]:
-        """A record's directory itself changes last when ``ended`` is put into it."""
+        """A record's directory itself changes last when ``ended`` is put into it. The clock may have been wrong then,
+        but nothing ends before the second that its name tells."""
         for name in os.scandir(self.exec_dir):
-            if name.is_dir(follow_symlinks=False):
+            if name.is_dir(follow_symlinks=False) and _instant_s(name.name) < cutoff_s:
                 with suppress(FileNotFoundError):  # another one may be pruning too
                     for attempt in os.scandir(name.path):
                         if attempt.stat(follow_symlinks=False).st_mtime < cutoff_s:
                             yield Record(attempt.path)
 
-    def _runs(self, record: Record) -> bool:
-        return self.look(record).standing is Standing.RUNNING
+    def _was_over(self, record: Record, cutoff_s: float) -> bool:
+        finding = self.look(record)
+        if finding.standing is Standing.RUNNING:
+            return False
+        ended_ms = None if finding.outcome is None else finding.outcome.ended_ms
+        return ended_ms is None or ended_ms < cutoff_s * 1000
 
     def remove(self, record: Record) -> None:
         shutil.rmtree(record.path, ignore_errors=True)
@@ -106,15 +128,32 @@ def directory_name(name: str) -> str:
     return f"{encoded[:120]}={hashlib.sha256(name.encode()).hexdigest()}"
 
 
-def outcome_of(ended: dict[str, Any]) -> Outcome:
-    """The outcome that a keeper wrote or said."""
+def _instant_s(encoded: str) -> int:
+    """The second of the occurrence, which a launch's name ends with; 0: the name was too long for that."""
+    digits = encoded.removesuffix("-manual").rpartition("-")[2]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def outcome_of(ended: dict[str, Any], clock: Clock | None) -> Outcome:
+    """The outcome that a keeper wrote or said. No clock: that was before the machine was started again, and only the
+    wall clock of then tells when."""
+    boot_ms, ended_ms = ended.get("ended_boot_ms"), ended["ended_ms"]
+    if clock is not None and isinstance(boot_ms, int):
+        ended_ms = _believed_ms(clock, boot_ms, ended_ms)
     return Outcome(
         Verdict[ended["verdict"].upper()],
         ended["reason"],
         exit_code=ended["exit_code"],
         permanent=ended["permanent"],
-        ended_ms=ended["ended_ms"],
+        ended_ms=ended_ms,
     )
+
+
+def _believed_ms(clock: Clock, boot_ms: int, noted_ms: int) -> int:
+    """That moment of the clock that never steps, by the wall time that is believed now. What was noted of the wall
+    clock then is more exact, and always the same: it stands if the two agree."""
+    at_ms = clock.wall_ms() - max(0, round(clock.elapsed_s() * 1000) - boot_ms)
+    return noted_ms if abs(noted_ms - at_ms) <= _AGREE_MS else at_ms
 
 
 def _over(outcome: Outcome) -> Finding:

@@ -21,6 +21,14 @@ def identity(boot: str, pid: int) -> str | None:
     return None if stat is None else f"{boot} {pid} {stat[_START_TIME]}"
 
 
+def began_s(identity_text: str, boot: str) -> float | None:
+    """When that process began, by CLOCK_BOOTTIME, in hundredths of a second or so. None: in another boot."""
+    parts = identity_text.split(" ")
+    if len(parts) != 3 or parts[0] != boot:
+        return None
+    return int(parts[2]) / os.sysconf("SC_CLK_TCK")
+
+
 def pid_of(identity_text: str) -> int:
     """The pid in an identity."""
     return int(identity_text.split(" ")[1])

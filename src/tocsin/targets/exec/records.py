@@ -68,8 +68,9 @@ class Record:
     def command(self) -> str | None:
         return self._link("command")
 
-    def started_ms(self) -> int | None:
-        """When its command was noted, right after its start. None: it was not, or that is not known."""
+    def noted_ms(self) -> int | None:
+        """When its command was noted, right after its start, by the wall clock of then. None: it was not, or that is
+        not known."""
         try:
             return os.lstat(self._file("command")).st_mtime_ns // 1_000_000
         except OSError:

@@ -45,10 +45,10 @@ class ExecTarget:
         clock: Clock | None = None,
         permissions: Permissions | None = None,
     ) -> None:
-        self._archive = Archive(exec_dir.absolute())
+        self._clock = clock or SystemClock()
+        self._archive = Archive(exec_dir.absolute(), self._clock)
         self._epoch = Epoch(exec_dir.absolute())
         self._settings = settings or ExecSettings()
-        self._clock = clock or SystemClock()
         self._permissions = permissions or Permissions()
         self._charges: dict[str, Charge] = {}
         """By the path of the record."""
@@ -83,7 +83,7 @@ class ExecTarget:
         if record.path in self._charges:
             found = await self._found(record)
             if found is not None:
-                return _with_start(record, found)
+                return self._with_start(record, found)
         charge = self._charges[record.path] = Charge(f"{record.path}#{next(self._numbers)}")
         try:
             async with self._slots:
@@ -94,10 +94,10 @@ class ExecTarget:
         finally:
             charge.handed.cancel()  # if nobody answered: others may wait for it too
         if charge.ended.done():
-            return _with_start(record, charge.ended.result())
+            return self._with_start(record, charge.ended.result())
         if outcome.verdict is not Verdict.ACCEPTED:
             self._drop(record, charge)
-        return _with_start(record, outcome)
+        return self._with_start(record, outcome)
 
     async def watch(self, order: Order) -> Outcome:
         record = self._archive.record(order.name, order.attempt)
@@ -112,15 +112,15 @@ class ExecTarget:
                 return TOO_LATE if record.withdrawn() else Outcome(Verdict.UNKNOWN, "its record is gone")
             if finding.outcome is not None:
                 self._drop(record, charge)
-                return _with_start(record, finding.outcome)
+                return self._with_start(record, finding.outcome)
             await self._until_news(finding, charge.ended)
-        return _with_start(record, charge.ended.result())
+        return self._with_start(record, charge.ended.result())
 
     async def lookup(self, order: Order) -> Outcome | None:
         record = self._archive.record(order.name, order.attempt)
         found = await self._found(record)
         if found is not None:
-            return _with_start(record, found)
+            return self._with_start(record, found)
         if self._epoch.is_whole_for(order.generated_at_ms):
             return None
         return Outcome(
@@ -254,7 +254,7 @@ class ExecTarget:
                     return
                 answer = self._recorded(Record(path)) or Outcome(Verdict.NOT_STARTED, message["reason"])
             case _:
-                answer = outcome_of(message)
+                answer = outcome_of(message, self._clock)
                 charge.ended.set_result(answer)
                 del self._charges[path]
         if not charge.handed.done():
@@ -279,6 +279,12 @@ class ExecTarget:
                 pass
         await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
 
+    def _with_start(self, record: Record, outcome: Outcome) -> Outcome:
+        """With the moment at which its command began, as far as the record knows it."""
+        if outcome.is_too_late:
+            return outcome
+        return msgspec.structs.replace(outcome, called_ms=self._archive.started_ms(record))
+
     def _drop(self, record: Record, charge: Charge) -> None:
         if self._charges.get(record.path) is charge:
             del self._charges[record.path]
@@ -291,13 +297,6 @@ class ExecTarget:
                 await until_gone(process, self._archive.boot, asyncio.get_running_loop().create_future())
         except TimeoutError:
             send_signal(process, self._archive.boot, signal.SIGKILL, group=True)
-
-
-def _with_start(record: Record, outcome: Outcome) -> Outcome:
-    """With the moment at which its command began, as far as the record knows it."""
-    if outcome.is_too_late:
-        return outcome
-    return msgspec.structs.replace(outcome, called_ms=record.started_ms())
 
 
 def _mark_cancelled(record: Record) -> bool:

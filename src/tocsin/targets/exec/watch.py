@@ -27,13 +27,15 @@ _LOOK_S = 5.0
 def ending(
     verdict: str, reason: str, *, exit_code: int | None = None, permanent: bool = False
 ) -> dict[str, Any]:
-    """How an attempt ended, as it stands in the record."""
+    """How an attempt ended, as it stands in the record. The wall clock may be wrong at this moment, and a keeper cannot
+    know: ``ended_boot_ms`` is by the clock that never steps."""
     return {
         "verdict": verdict,
         "reason": reason,
         "exit_code": exit_code,
         "permanent": permanent,
         "ended_ms": time.time_ns() // 1_000_000,
+        "ended_boot_ms": int(_now() * 1000),
     }
 
 

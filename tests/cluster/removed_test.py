@@ -90,10 +90,9 @@ def who_is_removed_stops_also_on_an_etcd_for_all(tmp_path: Path) -> None:
         closing(Cluster(tmp_path, on_loopback("abc"), "--journal", journal.url)) as cluster,
     ):
         cluster.start()
-        a, _, c = cluster
-        cluster.make_leader("a")
-        _remove(a, "c")
-        assert c.process is not None
-        assert c.process.wait(PATIENCE_S) == 1
-        assert STOPS in c.log()
-        a.call("PUT", "/v1/schedules/new", NEVER)
+        leader, (removed, _) = cluster.until_leader(), cluster.followers()
+        _remove(leader, removed.name)
+        assert removed.process is not None
+        assert removed.process.wait(PATIENCE_S) == 1
+        assert STOPS in removed.log()
+        leader.call("PUT", "/v1/schedules/new", NEVER)

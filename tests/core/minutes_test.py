@@ -300,6 +300,22 @@ _STEPS = (
 )
 
 
+@pytest.mark.parametrize("on_doubt", ["skip", "relaunch"])
+def a_queued_launch_of_a_record_that_was_lost_is_counted_when_it_is_known_to_start(
+    desk: Recounting, on_doubt: str
+) -> None:
+    put(desk, id="a", cron="@every 60s", overlap="queue", on_doubt=on_doubt)
+    for _ in range(2):
+        desk.now_ms += 60_000
+        desk.turns()
+    for _ in range(2):
+        desk.now_ms += 1_000
+        desk.commit(c.TookOffice(desk.store.meta.term + 1, "desk"), c.Restored(desk.now_ms))
+    desk.end(min(desk.flights), SUCCEEDED)
+    desk.turns()
+    desk.check()
+
+
 def an_outcome_that_comes_too_late_is_not_counted(desk: Recounting) -> None:
     put(desk, id="a", cron="@every 60s")
     desk.now_ms += 60_000

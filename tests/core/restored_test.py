@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,10 @@ from tests.core.desk import FAILED, START, Desk, at, only_flight, put
 
 from tocsin.errors import Refused
 from tocsin.model import change as c
-from tocsin.model.command import Backfill
+from tocsin.model.command import Backfill, CancelLaunch, ResolveLaunch
+from tocsin.model.launch import LaunchState
+from tocsin.state import views
+from tocsin.targets.contract import SUCCEEDED
 
 _MINUTE = 60
 
@@ -135,6 +139,94 @@ def what_waited_for_its_turn_does_not_get_it_together_with_all_others(on_doubt: 
         assert _states(desk) == {1: "started", 2: "queued"}
         _restored(desk, since_s=2 * _MINUTE, now_s=3 * _MINUTE - 5)
         assert _states(desk) == {1: "started", 2: state}
+
+
+def _queued_then_restored(desk: Desk, edited: dict[str, Any] | None = None, **fields: Any) -> None:
+    """The launch of the second minute waits for the first one when the backup is made."""
+    put(desk, cron="@every 60s", overlap="queue", **fields)
+    at(desk, _MINUTE)
+    at(desk, 2 * _MINUTE)
+    assert _states(desk) == {1: "started", 2: "queued"}
+    if edited is not None:
+        put(desk, cron="@every 60s", overlap="queue", **edited)
+    _restored(desk, since_s=2 * _MINUTE, now_s=3 * _MINUTE - 5)
+
+
+def _second(desk: Desk) -> tuple[str, int, int | None]:
+    """State, attempt and doubt of the launch of the second minute."""
+    state, attempt, doubt = desk.db.execute(
+        "SELECT state, attempt, doubt FROM launch WHERE instant_s = ?", (START + 2 * _MINUTE,)
+    ).fetchone()
+    return LaunchState(state).name.lower(), attempt, doubt
+
+
+@pytest.mark.parametrize(("on_doubt", "edited"), [("skip", "relaunch"), ("relaunch", "skip")])
+def the_version_of_a_queued_launch_says_whether_it_may_be_called_again(on_doubt: str, edited: str) -> None:
+    with _desk() as desk:
+        _queued_then_restored(desk, {"on_doubt": edited}, on_doubt=on_doubt)
+        assert _second(desk)[0] == ("queued" if on_doubt == "relaunch" else "in_doubt")
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def a_receiver_that_deduplicates_is_called_again_by_the_version_of_the_launch(idempotent: bool) -> None:
+    with _desk() as desk:
+        targets = [
+            {"kind": "http", "url": "http://h/", "idempotent": word} for word in (idempotent, not idempotent)
+        ]
+        _queued_then_restored(desk, {"target": targets[1]}, target=targets[0])
+        assert _second(desk)[0] == ("queued" if idempotent else "in_doubt")
+
+
+@pytest.mark.parametrize("on_doubt", ["skip", "relaunch"])
+def the_attempt_that_a_queued_launch_may_have_had_is_counted(on_doubt: str) -> None:
+    with _desk() as desk:
+        _queued_then_restored(desk, on_doubt=on_doubt)
+        assert _second(desk)[1:] == (1, 1)
+
+
+def a_queued_launch_is_called_after_a_restore_as_a_further_attempt() -> None:
+    with _desk() as desk:
+        _queued_then_restored(desk, on_doubt="relaunch")
+        desk.end(min(desk.flights), SUCCEEDED)
+        desk.turns()
+        flight = desk.flights[only_flight(desk)]
+        assert (flight.order.name, flight.order.attempt, flight.doubted) == (f"s-{START + 120}", 2, True)
+        (former,) = views.attempts(desk.db, flight.order.name)
+        assert (former.attempt, former.started_at) == (1, None)
+        assert "may have had its turn" in former.reason
+        desk.end(flight.lid, SUCCEEDED)
+        assert _states(desk)[2] == "succeeded"
+
+
+def a_queued_launch_that_is_cancelled_after_a_restore_is_in_doubt() -> None:
+    with _desk() as desk:
+        _queued_then_restored(desk, on_doubt="relaunch")
+        desk.command(CancelLaunch(f"s-{START + 120}", "not any more", "ann"))
+        assert _second(desk)[0] == "in_doubt"
+
+
+def a_queued_launch_whose_deadline_passes_after_a_restore_is_in_doubt() -> None:
+    with _desk() as desk:
+        _queued_then_restored(desk, on_doubt="relaunch", deadline="90s")
+        desk.now_ms = (START + 2 * _MINUTE + 91) * 1000
+        desk.end(min(desk.flights), SUCCEEDED)
+        desk.turns()
+        assert _second(desk)[0] == "in_doubt"
+
+
+def a_second_restore_counts_one_more_attempt_of_a_queued_launch() -> None:
+    with _desk() as desk:
+        _queued_then_restored(desk, on_doubt="relaunch")
+        _restored(desk, since_s=3 * _MINUTE - 4, now_s=3 * _MINUTE - 3)
+        assert _second(desk) == ("queued", 2, 1)
+
+
+def a_relaunch_after_a_restore_is_a_further_attempt() -> None:
+    with _desk() as desk:
+        _queued_then_restored(desk, on_doubt="skip")
+        desk.end(min(desk.flights), SUCCEEDED)
+        lid = desk.command(ResolveLaunch(f"s-{START + 120}", "relaunch", "", "ann"))
+        assert desk.db.execute("SELECT attempt, doubt FROM launch WHERE lid = ?", (lid,)).fetchone() == (2, 1)
 
 
 @pytest.mark.parametrize(("missed", "minutes"), [("skip", 4), ("last", 4)])

@@ -113,9 +113,18 @@ class World:
         desk.now_ms += chance.choice([0, 2_000, 90_000])
         desk.take_office()
         if chance.random() < 0.2:
+            self._lose_record()
             desk.commit(c.Restored(desk.now_ms - chance.choice([0, 60_000])))
             self.flights.clear()
             self._open_again()
+
+    def _lose_record(self) -> None:
+        """The record that is lost tells that what was queued has had its turn."""
+        for row in queries.orders(self.desk.db, _queued(self.desk.db)):
+            flight = flight_of_row(row, 1)
+            self.called.add((flight.order.name, flight.order.attempt + 1))
+            if flight.spec.on_doubt == "skip":
+                self.doubted.add(flight.order.name)
 
     def _set_clock(self, chance: random.Random) -> None:
         """Forward, or back behind what was decided; a person says that it is right, and may have it repaired."""
@@ -302,7 +311,8 @@ class World:
         schedule = self.schedule(chance)
         present = self._present(schedule.id)
         if present is not None and chance.random() < 0.6:  # an edit of one or two fields
-            names = chance.sample(["deadline", "cron", "overlap", "enabled", "missed", "description"], 2)
+            fields = ["deadline", "cron", "overlap", "enabled", "missed", "description", "on_doubt"]
+            names = chance.sample(fields, 2)
             schedule = msgspec.structs.replace(present, **{name: getattr(schedule, name) for name in names})
         return cmd.PutSchedule(
             schedule,
@@ -448,6 +458,10 @@ def play(seed: str, turns: Sequence[int]) -> Exception | None:
     finally:
         world.close()
     return None
+
+
+def _queued(db: sqlite3.Connection) -> list[int]:
+    return [lid for (lid,) in db.execute(f"SELECT lid FROM launch WHERE state = {LaunchState.QUEUED:d}")]
 
 
 def _replay(world: World) -> None:

@@ -14,7 +14,8 @@ class QueuedRow(NamedTuple):
 
     lid: int
     instant_s: int
-    attempt: int
+    is_started: int
+    """A person has it called again. False also of one that may have been called in a record that was lost."""
     asked_ms: int | None
     id: str
     resolved: str
@@ -48,8 +49,9 @@ def decide_queued(row: QueuedRow, now_ms: int) -> QueuedDecision:
     except InvalidSchedule:
         return QueuedDecision(may_start=False)  # it waits until its zone can be read again
     rule, expires_ms = settled.rule, None
-    # A person who asks for an occurrence after the fact knows that it is late; a launch that was called has started.
-    if rule.deadline_ms and row.asked_ms is None and not row.attempt:
+    # A person who asks for an occurrence after the fact knows that it is late; a launch whose call is recorded has
+    # started.
+    if rule.deadline_ms and row.asked_ms is None and not row.is_started:
         planned_ms = settled.slot(row.id, row.instant_s).planned_ms
         expires_ms = planned_ms + rule.deadline_ms + 1
         if expires_ms <= now_ms:

@@ -177,7 +177,7 @@ def _row(head: QueuedHead) -> QueuedRow:
     return QueuedRow(
         head.lid,
         head.instant_s,
-        head.attempt,
+        head.is_started,
         head.asked_ms,
         head.id,
         head.resolved,

@@ -79,19 +79,15 @@ def count_starts(
 def count_attempts(
     db: sqlite3.Connection, time_ms: int, lids: Sequence[int], attempts: Sequence[int]
 ) -> None:
-    """Attempts that are about to begin: the first ones of launches that waited in line, and later ones. A first attempt
-    that was withdrawn before the call is made again, and is neither. To wait in line is not to be late: it is what the
-    schedule's owner wants."""
-    firsts = list(compress(lids, map((1).__eq__, attempts)))
-    count(db, time_ms, retries=len(lids) - len(firsts))
-    if not firsts:
-        return
+    """Attempts that are about to begin: of launches that waited in line the first one that is known of, and later ones.
+    A first attempt that was withdrawn before the call is made again, and is neither. To wait in line is not to be late:
+    it is what the schedule's owner wants."""
     (started,) = db.execute(
         "SELECT count(*) FROM launch WHERE lid IN (SELECT value FROM json_each(?)) AND started_ms IS NULL "
         f"AND state < {CLOSED_FROM}",
-        (json.dumps(firsts),),
+        (json.dumps(lids),),
     ).fetchone()
-    count(db, time_ms, started=started)
+    count(db, time_ms, started=started, retries=len(lids) - list(attempts).count(1))
 
 
 def recount_starts(db: sqlite3.Connection, rows: Sequence[tuple[int, int, int, int, int]]) -> None:

@@ -26,6 +26,8 @@ class QueuedHead(NamedTuple):
     """The version of the schedule that the launch has."""
     instant_s: int
     attempt: int
+    is_started: int
+    """A start of it is recorded. Without one it may still have been called, in a record that was lost."""
     asked_ms: int | None
     id: str | None
     """None: the schedule was deleted."""
@@ -47,8 +49,9 @@ class QueuedHead(NamedTuple):
 
 
 _HEADS = (
-    "SELECT q.sid, q.lid, q.version, q.instant_s, q.attempt, q.asked_ms, s.id, s.resolved, s.zone, s.rule, s.enabled, "
-    "length(s.spec), EXISTS (SELECT 1 FROM launch o INDEXED BY launch_open WHERE o.sid = w.sid "
+    "SELECT q.sid, q.lid, q.version, q.instant_s, q.attempt, q.started_ms IS NOT NULL, q.asked_ms, "
+    "s.id, s.resolved, s.zone, s.rule, s.enabled, length(s.spec), "
+    "EXISTS (SELECT 1 FROM launch o INDEXED BY launch_open WHERE o.sid = w.sid "
     f"AND o.state < {CLOSED_FROM} AND o.state < {LaunchState.QUEUED:d}), "
     "EXISTS (SELECT 1 FROM launch h INDEXED BY launch_held WHERE h.sid = w.sid AND h.held_ms > :now) "
     "FROM walk w CROSS JOIN launch q ON q.lid = (SELECT f.lid FROM launch f INDEXED BY launch_queued "

@@ -159,7 +159,7 @@ def end_waiting(
     db.executemany(
         f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = ?, retry_at_ms = NULL, held_ms = ?, "
         "reason = coalesce(?, cancel) || '; attempt ' || doubt || ' may have been made before' WHERE lid = ?",
-        [(entry.time_ms, entry.time_ms + _held_for_ms(spec), reason, lid) for lid, spec in doubtful],
+        [(entry.time_ms, entry.time_ms + held_for_ms(spec), reason, lid) for lid, spec in doubtful],
     )
     certain = db.execute(
         f"UPDATE launch SET state = {state:d}, ended_ms = :now, retry_at_ms = NULL, reason = coalesce(:why, cancel) "
@@ -170,7 +170,7 @@ def end_waiting(
     minutes.count_ends(db, entry.time_ms, state, certain)
 
 
-def _held_for_ms(spec: bytes) -> int:
+def held_for_ms(spec: bytes) -> int:
     """For so long it may still run."""
     timeout = _decode(spec).timeout
     return HELD_MS if timeout is None else parse_duration(timeout, field="timeout") * 1000

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tocsin.model import change as c
-from tocsin.model.launch import CLOSED_FROM, HELD_MS, LaunchState
-from tocsin.model.rule import decode_rule
+from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchState
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
+from tocsin.state.apply.launches import held_for_ms
 from tocsin.state.store import DOUBT_OPEN_MS, Meta
 
 BRIEF_MS = 6_000
@@ -16,6 +18,26 @@ LONG_MS = 60_000
 UNPROVEN_TIMES = 10
 """What was launched since an absence is kept for so many times its length."""
 UNPROVEN_AT_MOST_MS = 7 * 86_400_000
+_QUEUED = f"state = {LaunchState.QUEUED:d}"
+_MAY_HAVE_STARTED = "the record of this time was lost: it may have had its turn"
+
+
+class _Receiver(msgspec.Struct, frozen=True):
+    idempotent: bool = False
+
+
+class _Repeated(msgspec.Struct, frozen=True):
+    """The part of a schedule that says whether its launches may be called again."""
+
+    target: _Receiver
+    on_doubt: str = "skip"
+
+    @property
+    def may_repeat(self) -> bool:
+        return self.on_doubt == "relaunch" or self.target.idempotent
+
+
+_decode = msgspec.msgpack.Decoder(_Repeated).decode
 
 
 def took_office(context: Context, change: c.TookOffice) -> None:
@@ -61,18 +83,30 @@ def restored(context: Context, change: c.Restored) -> None:
 
 
 def _doubt_what_waits(context: Context) -> None:
-    rows = context.db.execute(
-        "SELECT q.lid, s.sid, s.rule FROM launch q INDEXED BY launch_queued LEFT JOIN schedule s ON s.sid = q.sid "
-        f"WHERE q.state = {LaunchState.QUEUED:d}"
-    ).fetchall()
-    doubtful = [(lid,) for lid, sid, rule in rows if sid is None or not decode_rule(rule).may_repeat]
-    context.db.executemany(
-        f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = {context.entry.time_ms}, "
-        f"doubt = coalesce(doubt, attempt + 1), held_ms = {context.entry.time_ms + HELD_MS}, "
-        "reason = 'the record of this time was lost: it may have had its turn' WHERE lid = ?",
-        doubtful,
+    """The attempt that each queued launch may have had is counted, so that a further call has a number of its own. The
+    version that a launch has decides whether it may be called again."""
+    db, now_ms = context.db, context.entry.time_ms
+    rows = db.execute(
+        "SELECT q.lid, coalesce(s.spec, r.spec) FROM launch q INDEXED BY launch_queued "
+        "LEFT JOIN schedule s ON s.sid = q.sid AND s.version = q.version "
+        f"LEFT JOIN revision r ON r.sid = q.sid AND r.version = q.version WHERE q.state = {LaunchState.QUEUED:d}"
     )
-    minutes.count(context.db, context.entry.time_ms, in_doubt=len(doubtful))
+    final = [(now_ms + held_for_ms(spec), lid) for lid, spec in rows if not _decode(spec).may_repeat]
+    further = db.execute(
+        f"UPDATE launch SET attempt = attempt + 1, relaunched = NULL, doubt = coalesce(doubt, attempt + 1) "
+        f"WHERE {_QUEUED}"
+    ).rowcount
+    (firsts,) = db.execute(f"SELECT count(*) FROM launch WHERE {_QUEUED} AND attempt = 1").fetchone()
+    db.executemany(
+        f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = {now_ms}, held_ms = ?, "
+        f"reason = '{_MAY_HAVE_STARTED}' WHERE lid = ?",
+        final,
+    )
+    db.execute(
+        "INSERT OR REPLACE INTO attempt (lid, attempt, ended_ms, reason) "
+        f"SELECT lid, attempt, {now_ms}, '{RESOLVED}{_MAY_HAVE_STARTED}' FROM launch WHERE {_QUEUED}"
+    )
+    minutes.count(db, now_ms, in_doubt=len(final), retries=further - firsts)
 
 
 def checkpoint(context: Context, change: c.Checkpoint) -> int:

@@ -20,6 +20,8 @@ from typing import Any
 import msgspec
 from tests.core.desk import Desk
 
+from tocsin.decide import timeline
+from tocsin.decide.due import DueRow
 from tocsin.decide.settling import new_row
 from tocsin.errors import Refused, TocsinError
 from tocsin.journal import codec
@@ -100,6 +102,7 @@ class World:
         for change, result in zip(decisions, results, strict=False):
             assert not isinstance(result, Exception), f"a decision was refused: {change} {result}"
             if isinstance(change, c.LaunchesStarted):
+                self._check_nothing_early(plan.decision.started_rows)
                 self._call(flights_of_starts(plan.decision.started_rows, result, 1, desk.now_ms))
         self._answered(commands, changes, results[len(decisions) :], many)
         wanted = [*plan.attempts.lids, *(r for r in results[len(decisions) :] if type(r) is int)]
@@ -110,7 +113,8 @@ class World:
 
     def _change_of_leaders(self, chance: random.Random) -> None:
         desk = self.desk
-        desk.now_ms += chance.choice([0, 2_000, 90_000])
+        # Long: the machine was off, or its clock is ahead and was believed.
+        desk.now_ms += chance.choice([0, 2_000, 90_000, 6 * 3_600_000])
         desk.take_office()
         if chance.random() < 0.2:
             self._lose_record()
@@ -133,7 +137,10 @@ class World:
         desk.command(cmd.ConfirmClock(now_ms))
         desk.now_ms = now_ms
         if chance.random() < 0.5:
-            desk.command(cmd.RepairDue(list(IDS), is_last=True))
+            ids = [id for (id,) in desk.db.execute("SELECT id FROM schedule")]
+            desk.command(cmd.RepairDue(ids, is_last=True))
+            if not desk.store.meta.is_due_ahead:
+                self._check_not_silent()
 
     def _open_again(self) -> None:
         """What a new leader finds open after a restore is concluded as unknown."""
@@ -259,7 +266,7 @@ class World:
         moment = datetime.fromtimestamp(self.now_s + chance.choice([-86_400, -60, 0, 2, 90]), UTC)
         fixed = datetime.fromtimestamp(START_S + chance.choice([-60, 0, 600]), UTC)
         cron = [f"@at {when.isoformat()}" for when in (moment, fixed, fixed)]
-        cron += ["* * * * *", "@every 37s", "*/20 * * * * *", "30 2 * * *", "0 0 29 2 *"]
+        cron += ["* * * * *", "@every 37s", "*/20 * * * * *", "0 * * * *", "30 2 * * *", "0 0 29 2 *"]
         fields: dict[str, object] = {
             "id": id or chance.choice(IDS),
             "cron": chance.choice(cron),
@@ -272,7 +279,7 @@ class World:
         }
         options: dict[str, Sequence[object]] = {
             "deadline": ["1s", "45s", "10m"],
-            "jitter": ["1s", "50s"],
+            "jitter": ["1s", "50s", "1h", "1h"],
             "timeout": ["1s", "1h"],
             "catch_up_spread": ["5s", "1h"],
             "retry": [{"limit": 1, "backoff": "5s", "jitter": 0}, {"limit": 3, "max_backoff": "1s"}],
@@ -402,6 +409,38 @@ class World:
             present = self._present(id)
             assert present is None or present.end is not None, f"{id} is enabled and will never be due again"
 
+    def _check_nothing_early(self, rows: Sequence[DueRow]) -> None:
+        for row in rows:
+            planned_ms = (
+                timeline.plan(row.resolved, row.zone, row.rule).slot(row.id, row.instant_s).planned_ms
+            )
+            assert planned_ms <= self.desk.now_ms, f"{row.id} at {row.instant_s} was to start at {planned_ms}"
+
+    def _check_not_silent(self) -> None:
+        """A repair, or an issue that stays, ends every wait that a wrong clock brought about."""
+        rows = self.desk.db.execute(
+            "SELECT s.id, s.sid, s.resolved, s.zone, s.rule, d.instant_s FROM schedule s "
+            "JOIN due d ON d.sid = s.sid WHERE s.enabled AND d.instant_s > ?",
+            (self.now_s,),
+        ).fetchall()
+        for id, sid, *settled, due_s in rows:
+            free_s = timeline.plan(*settled).next_instant(self.now_s)
+            while free_s is not None and self._is_decided(sid, free_s):
+                free_s = timeline.plan(*settled).next_instant(free_s)
+            is_next = free_s is None or due_s <= free_s
+            assert is_next, (
+                f"{id} waits for {due_s}, and nobody is told; now is {self.now_s}, {free_s} is free"
+            )
+
+    def _is_decided(self, sid: int, instant_s: int) -> bool:
+        """Launched or skipped; or missed because the record of that time was lost, so that it may have been."""
+        found = self.desk.db.execute(
+            "SELECT 1 FROM launch WHERE sid = ?1 AND instant_s = ?2 UNION ALL "
+            "SELECT 1 FROM missed WHERE sid = ?1 AND from_s <= ?2 AND ?2 < before_s",
+            (sid, instant_s),
+        )
+        return found.fetchone() is not None
+
     def _check_waits(self) -> None:
         """Nothing waits for a time that a clock once showed."""
         latest_ms = self.desk.now_ms + LONGEST_WAIT_MS
@@ -441,7 +480,7 @@ _COMMANDS: tuple[Callable[[World, random.Random], cmd.Command], ...] = (
     World.note_token_use,
     World.checkpoint,
     World.confirm_clock,
-    World.repair_due,
+    *[World.repair_due] * 3,
 )
 
 

@@ -202,6 +202,15 @@ def a_failure_of_what_was_never_called_is_true() -> None:
     assert found(telling, "rows true") == []
 
 
+def a_start_or_an_end_at_another_time_than_the_commands_own_is_found() -> None:
+    for moment in ("started_ms", "ended_ms"):
+        for off_ms, findings in ((900, 0), (-900, 0), (3_000, 1), (-3_000, 1)):
+            telling = at_workshop()
+            name = telling.launch(T0 + 60, receiver="workshop", place="a")
+            telling.mark(name, **{moment: getattr(telling.rows[name], moment) + off_ms})
+            assert len(found(telling, "rows true")) == findings, (moment, off_ms)
+
+
 def a_skip_or_a_missed_stretch_of_what_was_done_is_found() -> None:
     telling = ordinary()
     telling.mark(f"s-{T0 + 60}", state="skipped", reason="overlap")

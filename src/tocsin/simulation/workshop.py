@@ -69,7 +69,9 @@ class Workshop:
         self._receivers.tell(f"{self.place} {work.call.answer} {work.call.name} attempt {work.call.attempt}")
         reason = "" if verdict is Verdict.SUCCEEDED else f"the command {verdict.name.lower()}"
         code = {Verdict.SUCCEEDED: 0, Verdict.FAILED: 1}.get(verdict)
-        work.ended.set_result(Outcome(verdict, reason, code))
+        called_ms = work.call.clock_ms
+        ended_ms = called_ms + round(work.call.ended_ms - work.call.at_ms)
+        work.ended.set_result(Outcome(verdict, reason, code, ended_ms=ended_ms, called_ms=called_ms))
 
     def cancel(self, name: str, attempt: int) -> None:
         if (work := self._works.get((name, attempt))) is not None:

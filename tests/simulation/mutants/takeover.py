@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import msgspec
 from tests.simulation.mutants.contract import (
     Mutant,
     Search,
@@ -104,6 +105,15 @@ def an_old_copy_is_a_witness() -> AbstractContextManager[None]:
     return replaced(OwnTerms, _is_behind=lambda self, last: False)
 
 
+def what_is_told_late_has_no_times() -> AbstractContextManager[None]:
+    sound = _HANDLERS[c.LaunchResolved]
+
+    def resolved(context: Context, change: c.LaunchResolved) -> object:
+        return sound(context, msgspec.structs.replace(change, called_ms=None, ended_ms=None))
+
+    return exchanged(_HANDLERS, c.LaunchResolved, resolved)
+
+
 SILENT = once_a_second(
     target=calling("plain", "silent", timeout="2s"),
     on_doubt="relaunch",
@@ -167,6 +177,13 @@ MUTANTS = (
         ("rows true",),
         Search(("crash", "step down"), 4, SILENT),
         a_further_attempt_ends_the_doubt,
+    ),
+    Mutant(
+        "late news without times",
+        "what a silent replica tells of a launch in doubt is recorded as if it had ended in that moment",
+        ("rows true",),
+        Search(("pause",), 6, once_a_second(target=calling("exec", "slow")), least_s=25, count=2),
+        what_is_told_late_has_no_times,
     ),
     Mutant(
         "an old copy taken for a witness",

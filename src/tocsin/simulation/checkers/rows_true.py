@@ -9,6 +9,7 @@ in_doubt    something went wrong at that time, or the receiver itself kept silen
 ==========  ====================================================================================
 
 An attempt that was done and of which nobody was told how it ended stays in doubt, whatever came of later attempts.
+What a workshop did is recorded when it was begun and when it ended, however late anybody was told.
 What was started is an occurrence of the version that it was started under, while that one was in force. And whoever
 asks why is answered: everything but a success has a reason. What a person said became of a launch is not
 checked, nor what a target told that was untrue. What is given up because the record of that time was lost may have
@@ -42,6 +43,8 @@ AFTERMATH_MS = 60_000.0
 """So long after a fault something may still be in doubt because of it."""
 ON_THE_WAY_MS = 2_000.0
 """What an order and its answer take from the time in which the answer is waited for."""
+MOMENT_MS = 1_000.0
+"""So much the recorded moment of a start or an end may differ from the true one."""
 _HOW = {"": "still goes on", "lost": "was cut off, and nobody knows how far it came"}
 _REASONED = frozenset({"failed", "skipped", "cancelled", "in_doubt", "retrying", "queued"})
 
@@ -60,6 +63,7 @@ def check(history: History) -> Iterator[Finding]:
         if row.name not in history.lies and (wrong := truth.wrong(row)):
             told = f" ({row.reason})" if row.reason else ""
             yield Finding(_when(row), f"{row.name} is recorded as {row.state}{told}, and {wrong}", row.name)
+    yield from _moments(history, final)
     yield from _missed(history, final, truth)
     if not history.lost:
         yield from _out_of_force(history, final)
@@ -183,6 +187,30 @@ def _kept_silent(call: Call, waited_ms: float) -> bool:
     if not call.is_told or call.ended_ms is None or call.answer == "lost":
         return True
     return waited_ms > 0 and call.ended_ms - call.sent_ms > waited_ms - ON_THE_WAY_MS
+
+
+def _moments(history: History, final: Final) -> Iterator[Finding]:
+    """A workshop's record tells when a command began and ended, also after a fail-over or a doubt."""
+    if history.lost or clock_was_changed(history, history.began_ms, history.ended_ms):
+        return
+    calls, by_hand = calls_by_name(history), resolved_by_hand(history)
+    spare_ms = history.clock_error_ms + MOMENT_MS
+    for row in final.launches:
+        done = [call for call in calls.get(row.name, []) if call.had_effect]
+        if row.name in history.lies or row.name in by_hand or row.state not in ("succeeded", "failed"):
+            continue
+        for call in done:
+            if call.receiver != "workshop" or row.ended_ms is None or row.started_ms is None:
+                continue
+            if call.attempt == 1 and abs(row.started_ms - call.at_ms) > spare_ms:
+                text = (
+                    f"{row.name} began at {call.at_ms:.0f}, and is recorded to have begun at {row.started_ms}"
+                )
+                yield Finding(call.at_ms, text, row.name)
+            is_last = call.attempt == row.attempt and call.answer == row.state
+            if is_last and abs(row.ended_ms - (call.ended_ms or 0)) > spare_ms:
+                text = f"{row.name} ended at {call.ended_ms:.0f}, and is recorded to have ended at {row.ended_ms}"
+                yield Finding(call.ended_ms or call.at_ms, text, row.name)
 
 
 def _missed(history: History, final: Final, truth: _Truth) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model import command as cmd
 from tocsin.model.ids import launch_name
-from tocsin.model.launch import LaunchState
+from tocsin.model.launch import CLOSED_FROM, LaunchState
 from tocsin.model.new import columns_of
 from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.model.token import Token
@@ -449,6 +449,11 @@ class World:
                 f"SELECT lid, {column} FROM launch WHERE {column} > ?", (latest_ms,)
             ).fetchall()
             assert not found, f"{column} is later than any wait: {found}"
+        certain = self.desk.db.execute(
+            f"SELECT lid FROM launch WHERE held_ms IS NOT NULL AND state <> {LaunchState.IN_DOUBT:d} "
+            f"AND (state >= {CLOSED_FROM} OR doubt IS NULL)"
+        ).fetchall()
+        assert not certain, f"launches keep places, and no call of theirs may still run: {certain}"
 
     def _check_history(self) -> None:
         db, meta = self.desk.db, self.desk.store.meta

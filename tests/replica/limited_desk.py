@@ -143,7 +143,9 @@ class LimitedDesk(Desk):
             ended.append(heapq.heappop(self._ends)[1])
         for lid in ended:
             self.end(lid, self.outcome)
-        self.limits.ended(ended)
+        held = dict(queries.held_of(self.db, ended, self.now_ms))
+        self.limits.ended(lid for lid in ended if lid not in held)
+        self.limits.hold(held.items())
         self.outlook.ended(ended)
         return bool(ended)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.replica.lone import in_town, put, until
-from tests.replica.several import EXEC, HTTP, Town
+from tests.replica.several import EXEC, HTTP, Town, state_of
 
 from tocsin.api.resources import health
 from tocsin.api.resources.limits import waits_for
@@ -22,9 +22,9 @@ from tocsin.targets.contract import Outcome, Verdict
 LIMITS = (Limit(target="exec", concurrency=2), Limit(target="http", rate="1/d", burst=1))
 
 
-async def _start(town: Town) -> tuple[Replica, list[Replica]]:
+async def _start(town: Town, limits: tuple[Limit, ...] = LIMITS) -> tuple[Replica, list[Replica]]:
     for name in "abc":
-        await town.start(name, limits=LIMITS)
+        await town.start(name, limits=limits)
     leader = await town.leader()
     return leader, [replica for replica in town.replicas.values() if replica is not leader]
 
@@ -82,20 +82,71 @@ def a_leader_that_is_cut_off_does_not_exceed_concurrency(tmp_path: Path) -> None
     in_town(tmp_path, _a_crash_does_not_exceed_concurrency)
 
 
-async def _a_repeat_is_cancelled(town: Town) -> None:
+async def _launch_in_doubt(town: Town, leader: Replica, backoff: str) -> str:
+    """The name of a launch whose only call was not answered. It is to be called again."""
     town.world.is_held = True
-    leader, _ = await _start(town)
-    retry = {"limit": 3, "backoff": "5m"}
+    retry = {"limit": 3, "backoff": backoff, "jitter": 0}
     at_s = int(time.time()) + 1
     await leader.propose(put("s", f"@at {at_s}", target=EXEC, on_doubt="relaunch", retry=retry))
     await town.until(lambda: len(town.world.calls) == 1)
     town.world.calls[0].ends(Outcome(Verdict.UNKNOWN, "no answer"))
-    await town.until(lambda: leader.parts.limits.views()[0].under_way == 0)
-    await leader.propose(CancelLaunch(f"s-{at_s}", "by hand", "ann"))
-    assert leader.parts.limits.views()[0].under_way == 1, "attempt 1 may still run"
+    await state_of(leader, f"s-{at_s}", "retrying")
+    return f"s-{at_s}"
+
+
+def _under_way(replica: Replica) -> int:
+    return replica.parts.limits.views()[0].under_way
+
+
+async def _a_repeat_is_cancelled(town: Town) -> None:
+    leader, _ = await _start(town)
+    name = await _launch_in_doubt(town, leader, "5m")
+    await leader.propose(CancelLaunch(name, "by hand", "ann"))
+    assert _under_way(leader) == 1, "attempt 1 may still run"
     await leader.step_down()
     successor = await town.leader(but=leader.name)
-    await town.until(lambda: successor.parts.limits.views()[0].under_way == 1)
+    await town.until(lambda: _under_way(successor) == 1)
+
+
+async def _a_repeat_waits_over_a_change_of_leaders(town: Town) -> None:
+    leader, _ = await _start(town)
+    name = await _launch_in_doubt(town, leader, "4s")
+    assert _under_way(leader) == 1, "attempt 1 may still run"
+    await leader.step_down()
+    successor = await town.leader(but=leader.name)
+    await town.until(lambda: _under_way(successor) == 1)
+    due_s = int(time.time()) + 1
+    for number in range(2):
+        await successor.propose(put(f"t{number}", f"@at {due_s}", target=EXEC))
+    await town.until(lambda: _waiting(successor) == 1 and len(town.world.calls) == 2)
+    repeat = await town.call_of(name, 2)
+    assert (_under_way(successor), _waiting(successor)) == (2, 1), "it has taken over its own place"
+    repeat.ends()
+    await town.until(lambda: len(town.world.calls) == 4)
+
+
+def a_launch_that_is_to_be_called_again_holds_its_place_with_each_leader(tmp_path: Path) -> None:
+    in_town(tmp_path, _a_repeat_waits_over_a_change_of_leaders)
+
+
+async def _a_leader_is_lost_in_a_call(town: Town) -> None:
+    town.world.is_held = True
+    leader, _ = await _start(town, (Limit(target="http", concurrency=2),))
+    at_s = int(time.time()) + 1
+    retry = {"limit": 3, "backoff": "5m", "jitter": 0}
+    for number in range(2):
+        await leader.propose(put(f"s{number}", f"@at {at_s}", target=HTTP, on_doubt="relaunch", retry=retry))
+    await town.until(lambda: len(town.world.calls) == 2)
+    successor = await town.cut(leader.name)
+    for number in range(2):
+        await state_of(successor, f"s{number}-{at_s}", "retrying")
+    await successor.propose(put("t", f"@at {int(time.time()) + 1}", target=HTTP))
+    await town.until(lambda: _waiting(successor) == 1)
+    assert _under_way(successor) == 2, "both may still run"
+
+
+def what_a_lost_leader_had_called_holds_its_place_while_its_repeat_waits(tmp_path: Path) -> None:
+    in_town(tmp_path, _a_leader_is_lost_in_a_call)
 
 
 def a_doubtful_launch_whose_repeat_is_cancelled_holds_its_place_with_each_leader(tmp_path: Path) -> None:

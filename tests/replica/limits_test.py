@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -15,9 +16,10 @@ from tocsin.model.command import DeleteSchedule, LaunchNow, PutSchedule
 from tocsin.model.launch import LaunchState
 from tocsin.model.limit import Limit
 from tocsin.model.schedule import convert
-from tocsin.replica import lines, lineup
+from tocsin.replica import lines, lineup, outcomes
 from tocsin.replica.lanes import ROOM_FOR_ALL
-from tocsin.targets.contract import Outcome, Verdict
+from tocsin.state import queries
+from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 PAYROLL = {"team": "payroll"}
 Make = Callable[..., LimitedDesk]
@@ -353,3 +355,136 @@ def what_was_resolved_and_called_again_is_not_released_with_its_former_doubt(mak
     desk.limits.started([(1, spec)])
     desk.now_ms += 5_000
     assert not desk.limits.room(ROOM_FOR_ALL).takes(spec)
+
+
+UNKNOWN = Outcome(Verdict.UNKNOWN, "no answer")
+TIMEOUT = {"timeout": "20s", "labels": PAYROLL}
+
+
+def _repeats_after(seconds: int, **fields: Any) -> dict[str, Any]:
+    retry = {"limit": 3, "backoff": f"{seconds}s", "max_backoff": f"{seconds}s", "jitter": 0}
+    return {"retry": retry, **TIMEOUT, **fields}
+
+
+@pytest.mark.parametrize("is_idempotent", [False, True])
+def a_call_whose_end_is_unknown_keeps_its_place_while_its_repeat_waits(
+    make: Make, monkeypatch: pytest.MonkeyPatch, is_idempotent: bool
+) -> None:
+    monkeypatch.setattr(outcomes, "recognises", lambda *_: is_idempotent)
+    desk = make(Limit(label="team", concurrency=1))
+    desk.outcome = UNKNOWN
+    desk.put("a", **_repeats_after(60, on_doubt="skip" if is_idempotent else "relaunch"))
+    desk.put("b", f"@at {START + 13}", labels=PAYROLL)
+    desk.run(20)
+    assert desk.limits.views()[0].under_way == 1
+    desk.run(20)
+    assert [(each.schedule, each.at_ms // 1000 - START) for each in desk.started][:2] == [
+        ("a", 10),
+        ("b", 30),
+    ]
+
+
+def a_repeat_takes_over_the_place_of_the_call_before_it(make: Make) -> None:
+    desk = make(Limit(label="team", concurrency=1), lasts_ms=2_000)
+    desk.outcome = UNKNOWN
+    desk.put("a", **_repeats_after(5, on_doubt="relaunch"))
+    desk.put("b", f"@at {START + 13}", labels=PAYROLL)
+    desk.run(15)
+    desk.outcome = SUCCEEDED
+    desk.run(20)
+    found = [(each.schedule, each.attempt, each.at_ms // 1000 - START) for each in desk.started]
+    assert found == [("a", 1, 10), ("a", 2, 17), ("b", 1, 19)]
+
+
+def a_repeat_is_not_released_with_the_doubt_about_the_call_before_it(make: Make) -> None:
+    desk = make(Limit(label="team", concurrency=1), lasts_ms=1_000)
+    desk.outcome = UNKNOWN
+    desk.put("a", **_repeats_after(5, on_doubt="relaunch", timeout="10s"))
+    desk.put("b", f"@at {START + 13}", labels=PAYROLL)
+    desk.run(12)
+    desk.lasts_ms, desk.outcome = 30_000, SUCCEEDED
+    desk.run(40)
+    found = [(each.schedule, each.attempt, each.at_ms // 1000 - START) for each in desk.started]
+    assert found == [("a", 1, 10), ("a", 2, 16), ("b", 1, 46)]
+
+
+def an_attempt_that_failed_for_certain_does_not_take_the_place_of_one_in_doubt(make: Make) -> None:
+    desk = make(Limit(label="team", concurrency=1))
+    desk.outcome = Outcome(Verdict.FAILED, "no")
+    desk.put("c", **_repeats_after(5))
+    desk.run(10.5)
+    desk.outcome = UNKNOWN
+    desk.put("a", f"@at {START + 12}", **_repeats_after(60, on_doubt="relaunch"))
+    desk.run(10)
+    assert [each.schedule for each in desk.started] == ["c", "a"]
+    desk.outcome = SUCCEEDED
+    desk.run(20)
+    assert [(each.schedule, each.at_ms // 1000 - START) for each in desk.started[2:]] == [("c", 32)]
+
+
+def repeats_after_doubt_obey_the_rate_of_their_limit(make: Make) -> None:
+    desk = make(Limit(label="team", rate="2/s", burst=1, concurrency=10))
+    desk.outcome = UNKNOWN
+    desk.herd("a", 10, **_repeats_after(30, on_doubt="relaunch", timeout="1h"))
+    desk.run(30)
+    assert len(desk.started) == 10
+    desk.outcome = SUCCEEDED
+    desk.run(60)
+    again = [each.at_ms for each in desk.started if each.attempt == 2]
+    assert len(again) == 10
+    assert min(later - earlier for earlier, later in pairwise(again)) >= 400
+
+
+def a_repeat_that_failed_leaves_the_place_to_the_call_before_it(make: Make) -> None:
+    """Attempt 2 is over for certain, and attempt 1 may still run."""
+    desk = make(Limit(label="team", concurrency=1))
+    desk.outcome = UNKNOWN
+    desk.put("a", **_repeats_after(5, on_doubt="relaunch"))
+    desk.put("b", f"@at {START + 13}", labels=PAYROLL)
+    desk.run(12)
+    desk.outcome = Outcome(Verdict.FAILED, "HTTP 500")
+    desk.run(4.5)
+    assert [(each.schedule, each.attempt) for each in desk.started] == [("a", 1), ("a", 2)]
+    assert desk.limits.views()[0].under_way == 1
+
+
+def a_repeat_that_succeeds_frees_the_place(make: Make) -> None:
+    desk = make(Limit(label="team", concurrency=1))
+    desk.outcome = UNKNOWN
+    desk.put("a", overlap="forbid", **_repeats_after(5, on_doubt="relaunch", timeout="1h"))
+    desk.run(12)
+    desk.outcome = SUCCEEDED
+    desk.run(10)
+    assert desk.limits.views()[0].under_way == 0
+    assert queries.held(desk.db, desk.now_ms) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def receivers_never_have_more_launches_at_once_than_a_limit_allows(
+    make: Make, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """By their own log: a call that timed out goes on at its receiver, for less than the schedule's ``timeout``."""
+    chance = random.Random(seed)
+    desk = make(Limit(label="team", concurrency=chance.choice([1, 2, 3])))
+    for number in range(12):
+        repeat = chance.choice([{}, _repeats_after(chance.choice([1, 4, 30]), on_doubt="relaunch")])
+        desk.put(f"s{number:02}", f"@at {START + 10 + chance.randrange(20)}", **{**TIMEOUT, **repeat})
+    log: dict[int, list[int]] = {}
+    """By launch, until when receivers are at work on calls that timed out."""
+    settle = desk.end
+
+    def end(lid: int, outcome: Outcome) -> None:
+        outcome = chance.choice([UNKNOWN, UNKNOWN, SUCCEEDED, Outcome(Verdict.FAILED, "no")])
+        if outcome is UNKNOWN:
+            log.setdefault(lid, []).append(desk.now_ms + chance.randrange(19_000))
+        elif outcome is SUCCEEDED:
+            log.pop(lid, None)
+        settle(lid, outcome)
+
+    monkeypatch.setattr(desk, "end", end)
+    for _ in range(2_000):
+        desk.lasts_ms = chance.choice([100, 1_000])
+        desk.run(0.2)
+        silent = {lid for lid, moments in log.items() if max(moments) > desk.now_ms}
+        assert len(silent | set(desk.flights)) <= (desk.limits.limits[0].concurrency or 0)
+    assert not desk.db.execute("SELECT 1 FROM launch WHERE state < 10").fetchall(), "each has had its turns"

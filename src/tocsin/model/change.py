@@ -202,6 +202,9 @@ class AttemptsFailed(_Change, frozen=True):
     """Which of these attempts may have gone out."""
     called_ms: list[int | None] | None = None
     """As in ``LaunchesAccepted``."""
+    held_ms: list[int | None] | None = None
+    """Until when each that may have gone out keeps its place in limits, unless its repeat starts before. None: as it
+    was recorded of a former attempt."""
 
 
 class HandOversWithdrawn(_Change, frozen=True):

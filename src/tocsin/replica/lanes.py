@@ -28,7 +28,7 @@ not been called when the process is killed is doubt for a target that cannot loo
 LATELY_S = 0.25
 
 Key = tuple[int, str]
-"""The number of a limit; and of one for each value of a label, the value."""
+"""The number of a limit; and of one for each value of a label, the value. ``~number``: of that limit the rate alone."""
 Keys = tuple[Key, ...]
 Line = tuple[str, Keys]
 """Launches that wait for the same: their lane and their limits."""

@@ -8,7 +8,7 @@ callers' commands come last and are judged when they are applied.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -254,7 +254,7 @@ class Leader:
             self._iterations.step("commit")
             self._launcher.written(reports)
             self._launcher.in_office(self.term)
-            self._free_places(reports, outcomes)
+            await self._free_places(reports)
             await self._call_again(again)
             try:
                 await self._act(plan, changes, results, now_ms)
@@ -347,8 +347,9 @@ class Leader:
                 for row in rows:
                     self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
 
-    async def _hold_places(self, ended_from_ms: int = 0) -> None:
-        """Launches that were put in doubt, here or by a former leader, keep their places in limits."""
+    async def _hold_places(self, ended_from_ms: int | None = None) -> None:
+        """Launches of which a call may still run, as was found here or by a former leader, keep their places in
+        limits."""
         if not self._limits:
             return
         now_ms = self._clock.wall_ms()
@@ -457,10 +458,15 @@ class Leader:
                 for flight in flights:
                     self._elsewhere.add_again(Again(flight, doubtful=False))
 
-    def _free_places(self, reports: Reports, outcomes: Sequence[c.Change]) -> None:
-        """What has ended frees its places in limits; what is in doubt keeps them for a while."""
+    async def _free_places(self, reports: Reports) -> None:
+        """What has ended frees its places in limits. A launch of which a call may still run keeps them for a while,
+        also if it is to be called again."""
         self._outlook.ended(reports.over())
-        held = dict(_held(outcomes))
+        doubtful = list(reports.doubtful()) if self._limits else []
+        held: dict[int, int] = {}
+        if doubtful:
+            now_ms = self._clock.wall_ms()
+            held = dict(await self._on_state(queries.held_of, self._store.db, doubtful, now_ms))
         self._limits.ended(lid for lid in reports.over() if lid not in held)
         self._limits.hold(held.items())
 
@@ -592,14 +598,6 @@ def _that_started(rows: list[DueRow], lids: Sequence[int | None]) -> tuple[list[
         return rows, lids
     started = [(row, lid) for row, lid in zip(rows, lids, strict=True) if lid is not None]
     return [row for row, _ in started], [lid for _, lid in started]
-
-
-def _held(outcomes: Sequence[c.Change]) -> Iterator[tuple[int, int]]:
-    """Launches that were put in doubt, and until when they keep their places."""
-    for change in outcomes:
-        if isinstance(change, c.LaunchesEnded) and change.held_ms is not None:
-            pairs = zip(change.lids, change.held_ms, strict=True)
-            yield from ((lid, held_ms) for lid, held_ms in pairs if held_ms is not None)
 
 
 def _attempts(again: Sequence[Again]) -> list[c.Change]:

@@ -124,6 +124,7 @@ _DUE: Source[DueRow] = Source(
     fetch=queries.due_of,
     expires_ms=_expires_ms,
     starts_not=_overlapping,
+    line_of=lambda room, row: room.line_of(row.spec),
 )
 _RETRIES: Source[Retry] = Source(
     row=Retry._make,
@@ -131,4 +132,5 @@ _RETRIES: Source[Retry] = Source(
     fetch=queries.retries_of,
     expires_ms=_never,
     starts_not=lambda db, rows: frozenset(),
+    line_of=lambda room, row: room.line_of_retry(row.lid, row.spec),
 )

@@ -125,7 +125,7 @@ class Limits:
         self.has_limits, self.line_of = self._matcher.has_limits, self._matcher.line_of
         self._open: dict[int, Keys] = {}
         self._held: list[tuple[int, int]] = []
-        """A heap: until when, and the number of a launch in doubt."""
+        """A heap: until when, and the number of a launch of which a call may still run."""
         self._held_until: dict[int, int] = {}
         self.under_way: Counter[Key] = Counter()
         self.full_s: dict[Key, float] = {}
@@ -158,13 +158,15 @@ class Limits:
             self.under_way.update(keys)
 
     def started(self, launches: Iterable[tuple[int, bytes]]) -> None:
-        """Launches (number, schedule) that are handed to their targets now."""
+        """Launches (number, schedule) that are handed to their targets now. A repeat takes over the place of the call
+        before it."""
         if not self.limits:
             return
         now_s = self._clock.elapsed_s()
         counted: Counter[int] = Counter()
         for lid, spec in launches:
             self._count(lid, spec)
+            self._held_until.pop(lid, None)
             for key in self._open.get(lid, ()):
                 counted[key[0]] += 1
                 bucket = self.buckets[key[0]]
@@ -175,11 +177,16 @@ class Limits:
             self._forget_full(now_s)
 
     def hold(self, held: Iterable[tuple[int, int]]) -> None:
-        """Launches (number, until when by the wall clock) that are in doubt: they keep their places for that long."""
+        """Launches (number, until when by the wall clock) of which a call may still run: they keep their places for
+        that long, or until they are called again."""
         for lid, until_ms in held if self.limits else ():
             if lid in self._open and self._held_until.get(lid) != until_ms:
                 heapq.heappush(self._held, (until_ms, lid))
                 self._held_until[lid] = until_ms
+
+    def is_held(self, lid: int) -> bool:
+        """Does a launch that waits keep the place of its last call?"""
+        return lid in self._held_until
 
     def _release(self) -> None:
         now_ms = self._clock.wall_ms()
@@ -300,6 +307,13 @@ class LimitedRoom(Room):
     def line_of(self, spec: bytes) -> Line:
         return self._limits.line_of(spec)
 
+    def line_of_retry(self, lid: int, spec: bytes) -> Line:
+        """Of a launch that waits for its next attempt. If it has kept its place, only rates can keep it waiting."""
+        lane, keys = self._limits.line_of(spec)
+        if not self._limits.is_held(lid):
+            return lane, keys
+        return lane, tuple(_rate_alone(key) for key in keys if self._limits.buckets[key[0]] is not None)
+
     def limit_of(self, spec: bytes) -> str:
         return self.text_of(self._limits.keys_of(spec))
 
@@ -321,13 +335,13 @@ class LimitedRoom(Room):
         """The first of these limits that has no room."""
         for key in keys:
             if self._left(key) <= 0:
-                return key[0]
+                return _limit_of(key)
         return None
 
     def reason(self, keys: Keys) -> int:
         """The limit for which launches with these limits wait, or have waited."""
         reached = self.reached(keys)
-        return keys[0][0] if reached is None else reached
+        return _limit_of(keys[0]) if reached is None else reached
 
     def in_ms(self, waiting: Iterable[Keys]) -> int | None:
         """In how many milliseconds there may be room for one of these; None: that is not a matter of time."""
@@ -339,21 +353,40 @@ class LimitedRoom(Room):
         latest: float | None = None
         limits = self._limits
         for key in keys:
-            number = key[0]
-            most, bucket = limits.limits[number].concurrency, limits.buckets[number]
+            most, bucket, full_s = self._bounds(key)
             if most is not None and limits.under_way.get(key, 0) + self._taken[key] >= most:
                 return None
             if bucket is not None and self._left(key) <= 0:
-                full_s = bucket.take(limits.full_s.get(key, 0.0), self._now_s, self._taken[key])
+                full_s = bucket.take(full_s, self._now_s, self._taken_of_rate(key))
                 in_s = bucket.has_s(full_s, bucket.handful(PACE_S)) - self._now_s
                 latest = in_s if latest is None else max(latest, in_s)
         return latest
 
     def _left(self, key: Key) -> int:
-        number, limits = key[0], self._limits
-        most, bucket, left = limits.limits[number].concurrency, limits.buckets[number], 1 << 40
+        most, bucket, full_s = self._bounds(key)
+        left = 1 << 40
         if most is not None:
-            left = most - limits.under_way.get(key, 0)
+            left = most - self._limits.under_way.get(key, 0) - self._taken.get(key, 0)
         if bucket is not None:
-            left = min(left, bucket.holds(limits.full_s.get(key, 0.0), self._now_s))
-        return left - self._taken.get(key, 0)
+            left = min(left, bucket.holds(full_s, self._now_s) - self._taken_of_rate(key))
+        return left
+
+    def _bounds(self, key: Key) -> tuple[int | None, Bucket | None, float]:
+        """How many may be under way, the bucket of the rate, and when that is full. None: there is no such bound."""
+        limits, number = self._limits, _limit_of(key)
+        most = limits.limits[number].concurrency if key[0] >= 0 else None
+        return most, limits.buckets[number], limits.full_s.get((number, key[1]), 0.0)
+
+    def _taken_of_rate(self, key: Key) -> int:
+        """Repeats that keep their place use up the same rate."""
+        return self._taken.get(key, 0) + self._taken.get(_rate_alone(key), 0)
+
+
+def _rate_alone(key: Key) -> Key:
+    """The key of the same limit without its concurrency; of that key, the limit's own."""
+    return ~key[0], key[1]
+
+
+def _limit_of(key: Key) -> int:
+    """The number of the limit."""
+    return max(key[0], ~key[0])

@@ -46,6 +46,8 @@ class Source(NamedTuple, Generic[RowT]):
     """From when on it is not to be started any more; None: there is no such moment."""
     starts_not: Callable[[sqlite3.Connection, Sequence[RowT]], frozenset[int]]
     """Numbers that will not be started now, whatever room there is: they are decided at once."""
+    line_of: Callable[[LimitedRoom, RowT], Line]
+    """The line in which a row waits."""
 
 
 class Lineup(Generic[RowT]):
@@ -132,7 +134,9 @@ class Lineup(Generic[RowT]):
             number = room.reached(keys)
             if number is not None:
                 by_limit[number] += line.number
-                by_key.update({key: line.number for key in keys if key[0] == number})
+                by_key.update(
+                    {(number, value): line.number for key, value in keys if key in (number, ~number)}
+                )
                 reasons[keys] = number
         return Waits(by_limit, by_key, reasons)
 
@@ -174,7 +178,7 @@ class Lineup(Generic[RowT]):
         at_ms, number = _place(row)
         if at_ms > now_ms or number in self._given:
             return
-        if room.line_of(_spec(row)) == line:
+        if self._source.line_of(room, row) == line:
             self._given[number] = row
         else:
             self._meet(row, now_ms, room)
@@ -218,7 +222,7 @@ class Lineup(Generic[RowT]):
             self._refill = min(line.upto for line in short)
         rows, is_last = self._page(db, min(now_ms, self._tail[0]), SLICE, self._refill)
         for row in rows:
-            place, key = _place(row), room.line_of(_spec(row))
+            place, key = _place(row), self._source.line_of(room, row)
             found = lines.get(key)
             is_new = place <= self._tail and place[1] not in self._given and not lines.is_known(place[1])
             if is_new and found is not None and found.is_refilled and place > found.upto:
@@ -240,7 +244,7 @@ class Lineup(Generic[RowT]):
             if place > self._tail or place[1] in self._given:
                 continue
             if self._lines.stands(place):
-                if self._lines.line_of(place[1]) == room.line_of(_spec(row)):
+                if self._lines.line_of(place[1]) == self._source.line_of(room, row):
                     continue
                 self._lines.strike(place[1])  # its schedule was changed
             self._meet(row, now_ms, room, in_round=True)
@@ -284,7 +288,7 @@ class Lineup(Generic[RowT]):
         if is_free and room.takes_in_lane(spec):
             self._given[place[1]] = row  # a herd that has no limits takes the short way
             return
-        key = room.line_of(spec)
+        key = self._source.line_of(room, row)
         line = self._lines.get(key)
         if (line is None or not (line.live or line.beyond)) and room.has(key):
             room.count_line(key)

@@ -26,7 +26,7 @@ def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> lis
         else [pair for pair in reports.ended if pair[1].verdict is Verdict.SUCCEEDED]
     )
     ended = c.LaunchesEnded([], [], [], [], [], [], [], [])
-    failed = c.AttemptsFailed([], [], [], [], [], [], [], [])
+    failed = c.AttemptsFailed([], [], [], [], [], [], [], [], [])
     running = list(reports.accepted.values())
     accepted = c.LaunchesAccepted(
         [flight.lid for flight in running],
@@ -37,6 +37,8 @@ def changes_of(reports: Reports, targets: dict[str, Target], now_ms: int) -> lis
         if outcome.verdict is not Verdict.SUCCEEDED:
             settlement = settlement_of(flight, outcome, targets[flight.kind], now_ms)
             _note_other(ended, failed, flight, outcome, settlement, now_ms)
+            if settlement.state is LaunchState.RETRYING:
+                _column(failed.held_ms).append(_held_until_ms(flight, outcome, targets[flight.kind], now_ms))
     for flight in reports.expired:
         _note_expired(ended, flight, now_ms)
     withdrawn = c.HandOversWithdrawn(
@@ -180,6 +182,15 @@ def _note_expired(ended: c.LaunchesEnded, flight: Flight, now_ms: int) -> None:
     ended.exit_codes.append(None)
     _column(ended.held_ms).append(None)
     _column(ended.called_ms).append(None)
+
+
+def _held_until_ms(flight: Flight, outcome: Outcome, target: Target, now_ms: int) -> int | None:
+    """Until when a launch that is to be called again keeps its place. What is certain of a repeat says nothing of the
+    call before it, unless the receiver takes both for the same and has answered."""
+    if outcome.verdict is Verdict.UNKNOWN:
+        return now_ms + _held_for_ms(flight)
+    has_answered = outcome.verdict is Verdict.FAILED and recognises(target, flight.order, now_ms)
+    return now_ms if has_answered and flight.doubted else None
 
 
 def _held_for_ms(flight: Flight) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from tocsin.replica.flight import Flight
-from tocsin.targets.contract import Outcome
+from tocsin.targets.contract import Outcome, Verdict
 
 ENDS_AT_ONCE = 5_000
 EXPIRED_AT_ONCE = 500
@@ -37,6 +37,15 @@ class Reports(msgspec.Struct):
         yield from (flight.lid for flight, _ in self.ended)
         yield from (flight.lid for flight in self.withdrawn)
         yield from (flight.lid for flight in self.expired)
+
+    def doubtful(self) -> Iterator[int]:
+        """Those of them of which a call may still run."""
+        for flight, outcome in () if self.is_plain else self.ended:
+            if outcome.verdict is Verdict.UNKNOWN or (
+                flight.doubted and outcome.verdict is not Verdict.SUCCEEDED
+            ):
+                yield flight.lid
+        yield from (flight.lid for flight in self.withdrawn if flight.doubted)
 
 
 def fitting(ended: Sequence[tuple[Flight, Outcome]]) -> int:

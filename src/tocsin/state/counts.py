@@ -66,7 +66,8 @@ def counts(db: sqlite3.Connection, now_ms: int) -> Counts:
     ).fetchone()
     (next_ms,) = db.execute("SELECT min(at_ms) FROM due").fetchone()
     (released,) = db.execute(
-        "SELECT count(*) FROM launch WHERE held_ms <= ? AND held_ms > ?", (now_ms, now_ms - DAY_MS)
+        f"SELECT count(*) FROM launch WHERE held_ms <= ? AND held_ms > ? AND state = {LaunchState.IN_DOUBT:d}",
+        (now_ms, now_ms - DAY_MS),
     ).fetchone()
     return Counts(
         schedules=held["schedules"],

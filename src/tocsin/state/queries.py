@@ -94,16 +94,30 @@ def open_launches(
         "SELECT sid, asked_ms, lid, instant_s, kind, state FROM launch INDEXED BY launch_open "
         f"WHERE sid IN (SELECT value FROM json_each(:sids)) AND {_OPEN} UNION ALL "
         "SELECT sid, asked_ms, lid, instant_s, kind, state FROM launch INDEXED BY launch_held "
-        "WHERE sid IN (SELECT value FROM json_each(:sids)) AND held_ms > :now",
+        f"WHERE sid IN (SELECT value FROM json_each(:sids)) AND held_ms > :now AND state >= {CLOSED_FROM}",
         {"sids": json.dumps(list(sids)), "now": now_ms},
     ).fetchall()
 
 
-def held(db: sqlite3.Connection, now_ms: int, ended_from_ms: int = 0) -> list[tuple[int, int]]:
-    """Launches in doubt that keep their place, and until when: all, or those that ended at that time or later."""
+_IS_HELD = f"held_ms > :now AND state IN ({LaunchState.RETRYING:d}, {LaunchState.IN_DOUBT:d})"
+"""A call of it may still run, and none is under way that takes over its place."""
+
+
+def held(db: sqlite3.Connection, now_ms: int, ended_from_ms: int | None = None) -> list[tuple[int, int]]:
+    """Launches that keep their place although no call is under way, and until when: all, or those that ended at that
+    time or later."""
     return db.execute(
-        "SELECT lid, held_ms FROM launch INDEXED BY launch_held WHERE held_ms > ? AND ended_ms >= ? ORDER BY lid",
-        (now_ms, ended_from_ms),
+        f"SELECT lid, held_ms FROM launch INDEXED BY launch_held WHERE {_IS_HELD} "
+        "AND (:from IS NULL OR ended_ms >= :from) ORDER BY lid",
+        {"now": now_ms, "from": ended_from_ms},
+    ).fetchall()
+
+
+def held_of(db: sqlite3.Connection, lids: Sequence[int], now_ms: int) -> list[tuple[int, int]]:
+    """The same of these launches."""
+    return db.execute(
+        f"SELECT lid, held_ms FROM launch WHERE lid IN (SELECT value FROM json_each(:lids)) AND {_IS_HELD}",
+        {"lids": json.dumps(lids), "now": now_ms},
     ).fetchall()
 
 

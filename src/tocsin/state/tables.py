@@ -96,7 +96,7 @@ CREATE TABLE launch (
   cancel TEXT,                    -- why it is to be stopped; NULL: it is not
   doubt INTEGER,                  -- the first attempt that may have been called unseen; NULL: no former call may
   relaunched INTEGER,             -- the attempt that a person asked for in spite of the doubt; NULL: none
-  held_ms INTEGER,                -- in doubt: until when it keeps its place in overlap and limits
+  held_ms INTEGER,                -- a call may still run: until when it keeps its place in overlap and limits
   reason TEXT
 );
 CREATE UNIQUE INDEX launch_by_name ON launch (sid, instant_s, kind);

@@ -74,7 +74,8 @@ def succeeded(context: Context, change: c.LaunchesSucceeded) -> None:
     columns = (change.attempts, change.ended_ms, change.exit_codes)
     if len(change.lids) >= HERD and all(map(is_uniform, columns)):
         touched = context.db.execute(
-            f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = {over}, exit_code = ?2, reason = NULL "
+            f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = {over}, exit_code = ?2, reason = NULL, "
+            "held_ms = NULL "
             f"WHERE lid IN (SELECT value FROM json_each(?3)) AND attempt = ?4 AND {_OPEN}",
             (
                 context.entry.time_ms if change.ended_ms is None else change.ended_ms[0],
@@ -87,7 +88,8 @@ def succeeded(context: Context, change: c.LaunchesSucceeded) -> None:
     ended = repeat(context.entry.time_ms) if change.ended_ms is None else iter(change.ended_ms)
     codes = repeat(None) if change.exit_codes is None else iter(change.exit_codes)
     touched = context.db.executemany(
-        f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = {over}, exit_code = ?2, reason = NULL "
+        f"UPDATE launch SET state = {LaunchState.SUCCEEDED:d}, ended_ms = {over}, exit_code = ?2, reason = NULL, "
+        "held_ms = NULL "
         f"WHERE lid = ?3 AND attempt = ?4 AND {_OPEN}",
         zip(ended, codes, change.lids, change.attempts, strict=False),
     ).rowcount
@@ -188,14 +190,15 @@ def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
         change.reasons,
         change.retry_at_ms,
         change.doubtful,
+        [None] * len(change.lids) if change.held_ms is None else change.held_ms,
         strict=True,
     )
-    for lid, attempt, ended_ms, exit_code, reason, retry_at_ms, is_doubtful in columns:
+    for lid, attempt, ended_ms, exit_code, reason, retry_at_ms, is_doubtful, held_ms in columns:
         touched = db.execute(
             f"UPDATE launch SET state = {LaunchState.RETRYING:d}, retry_at_ms = ?1, reason = ?2, exit_code = ?3, "
-            "relaunched = CASE WHEN ?4 IS NULL THEN relaunched END, doubt = coalesce(doubt, ?4) "
-            f"WHERE lid = ?5 AND attempt = ?6 AND {_OPEN}",
-            (retry_at_ms, reason, exit_code, attempt if is_doubtful else None, lid, attempt),
+            "relaunched = CASE WHEN ?4 IS NULL THEN relaunched END, doubt = coalesce(doubt, ?4), "
+            f"held_ms = coalesce(?7, held_ms) WHERE lid = ?5 AND attempt = ?6 AND {_OPEN}",
+            (retry_at_ms, reason, exit_code, attempt if is_doubtful else None, lid, attempt, held_ms),
         ).rowcount
         if touched:
             _keep_attempt(context, lid, attempt, ended_ms, exit_code, reason)
@@ -259,7 +262,8 @@ def _beside(context: Context, sid: int, but: int) -> list[tuple[int, int]]:
     """Other launches of the schedule, and their states: what is open, and what is in doubt and keeps its place."""
     return context.db.execute(
         f"SELECT lid, state FROM launch WHERE sid = :sid AND {_OPEN} AND {_IN_THE_WAY} AND lid <> :but UNION ALL "
-        "SELECT lid, state FROM launch INDEXED BY launch_held WHERE sid = :sid AND held_ms > :now AND lid <> :but",
+        "SELECT lid, state FROM launch INDEXED BY launch_held WHERE sid = :sid AND held_ms > :now AND lid <> :but "
+        f"AND state >= {CLOSED_FROM}",
         {"sid": sid, "but": but, "now": context.entry.time_ms},
     ).fetchall()
 

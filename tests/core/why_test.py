@@ -8,10 +8,12 @@ import pytest
 from tests.core.desk import Desk, schedule_of
 
 from tocsin.decide import why
-from tocsin.model.command import DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
+from tocsin.model import change as c
+from tocsin.model.command import CancelLaunch, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
 from tocsin.state import facts
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
+IDEMPOTENT = {"kind": "http", "url": "http://receiver/", "idempotent": True}
 START = 1_700_000_040  # 2023-11-14T22:14:00Z
 
 
@@ -62,6 +64,52 @@ def doubt_is_told_as_doubt(desk: Desk) -> None:
     _at(desk, 60)
     desk.end(*desk.flights, Outcome(Verdict.UNKNOWN, reason="the leader ended during the call"))
     assert _why(desk, 60).startswith("It is in doubt whether it was launched")
+
+
+UNKNOWN = Outcome(Verdict.UNKNOWN, reason="no answer")
+REPEATS = {"on_doubt": "relaunch", "retry": {"limit": 1, "backoff": "1s", "jitter": 0}}
+NO_MORE = "It is in doubt what became of it, and it is not called again: "
+
+
+def doubt_is_told_with_the_policy_that_ended_it(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 60)
+    desk.end(*desk.flights, UNKNOWN)
+    assert "the policy is rather to skip than to launch twice: no answer" in _why(desk, 60)
+
+
+def repeats_that_are_used_up_are_not_told_as_a_policy_to_skip(desk: Desk) -> None:
+    _put(desk, **REPEATS)
+    _at(desk, 60)
+    desk.end(*desk.flights, UNKNOWN)
+    assert _why(desk, 60).startswith(
+        "It waits for its next attempt: outcome unknown, to be called again: no ans"
+    )
+    _at(desk, 62)
+    desk.end(*desk.flights, Outcome(Verdict.FAILED, reason="HTTP 500"))
+    assert _why(desk, 60).startswith(
+        NO_MORE + "HTTP 500 (attempt 2 of 2); an earlier call may have gone out."
+    )
+    assert _why(desk, 60).endswith("; attempt 2.")
+
+
+@pytest.mark.parametrize("policy", [{"on_doubt": "relaunch"}, {"target": IDEMPOTENT}])
+def doubt_about_a_first_call_is_told_by_the_policy_of_its_own_version(
+    desk: Desk, policy: dict[str, object]
+) -> None:
+    _put(desk, **policy)
+    _at(desk, 60)
+    desk.command(CancelLaunch(f"s-{START + 60}"))
+    desk.end(*desk.flights, UNKNOWN)
+    _put(desk)
+    assert _why(desk, 60).startswith(NO_MORE + "no answer.")
+
+
+def an_attempt_that_was_not_made_is_not_told_as_failed(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 60)
+    desk.commit(c.HandOversWithdrawn([*desk.flights], [1]))
+    assert _why(desk, 60).startswith("It waits for its next attempt: the leader left office before the call.")
 
 
 def a_missed_stretch_names_the_absence(desk: Desk) -> None:

@@ -37,6 +37,8 @@ class Facts(NamedTuple):
     due_at_ms: int | None
     absences: list[tuple[int, int]]
     """Times around the instant in which nobody was in office."""
+    repeatable: frozenset[str]
+    """Names of the launches that were to be called again when in doubt, by the version that each has."""
     history_age_ms: int
 
 
@@ -77,12 +79,12 @@ def _of_launch(launch: LaunchView, facts: Facts) -> str:
     told = {
         "started": "It is being handed to its target",
         "running": "It is running",
-        "retrying": "An attempt failed and the next one is to come",
+        "retrying": "It waits for its next attempt",
         "queued": "It waits in line",
         "succeeded": "It was launched and succeeded",
         "failed": "It was launched and failed",
         "cancelled": "It was cancelled",
-        "in_doubt": "It is in doubt whether it was launched, and the policy is rather to skip than to launch twice",
+        "in_doubt": _of_doubt(launch, facts),
     }[launch.state]
     who = "By hand. " if launch.name.endswith("-manual") else ""
     when = "" if launch.started_at is None else f" Started at {_iso(launch.started_at)}"
@@ -90,6 +92,13 @@ def _of_launch(launch: LaunchView, facts: Facts) -> str:
     ended = "" if launch.ended_at is None else f"; ended at {_iso(launch.ended_at)}"
     attempts = f"; attempt {launch.attempt}" if launch.attempt > 1 else ""
     return f"{who}{told}{reason}.{when}{late}{ended}{attempts}{'.' if when else ''}"
+
+
+def _of_doubt(launch: LaunchView, facts: Facts) -> str:
+    """A policy is the reason where the only call is in doubt. Otherwise the launch was called again, or was to be."""
+    if launch.attempt > 1 or launch.name in facts.repeatable:
+        return "It is in doubt what became of it, and it is not called again"
+    return "It is in doubt whether it was launched, and the policy is rather to skip than to launch twice"
 
 
 def _of_lateness(launch: LaunchView) -> str:

@@ -121,7 +121,7 @@ class Metrics:
     def _about_launches(self) -> None:
         self.launches = self._counter(
             "tocsin_launches",
-            "Launches that went to a target, by how they ended",
+            "Launches that went to a target, by how they ended; one whose doubt has ended is counted again",
             target=KINDS,
             outcome=OUTCOMES,
         )

@@ -71,6 +71,11 @@ def lane_of_spec(spec: bytes) -> str:
     return lane_of(where.kind, where.url)
 
 
+def kind_of_spec(spec: bytes) -> str:
+    """The kind of target of a schedule as it is kept."""
+    return _peek(spec).target.kind
+
+
 class Answers:
     """How many calls of each lane were answered lately, in the time that a few turns take."""
 

@@ -8,7 +8,7 @@ callers' commands come last and are judged when they are applied.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -134,6 +134,7 @@ class Leader:
         self._told: dict[asyncio.Task[None], None] = {}
         self._former_terms = former_terms
         self.term = term
+        self._doubt_tally = tally.DoubtTally()
         self._asked_s = 0.0
         self._had_many = self._is_short = False
         self.ready = asyncio.Event()
@@ -261,6 +262,9 @@ class Leader:
             finally:  # whatever becomes of the launches, what was asked for is done
                 asked.settle(results[len(changes) - len(asked.changes) :])
             tally.count(self._metrics, plan, reports, self._launcher.targets, self._clock.wall_ms())
+            if any(isinstance(change, _END_WAITING) for change in changes):
+                self._doubt_tally.reported(outcomes, now_ms)
+                await self._count_unreported(now_ms, tally.resolved(changes, results))
             self._iterations.step("act")
         elif self._around.office.holds():
             asked.settle([])
@@ -315,6 +319,7 @@ class Leader:
         self._on_won()
         log.info("took office", term=self.term, replica=around.name)
         if since_ms is not None:
+            await self._count_unreported(now_ms)
             around.losses.noted()
             log.warning(
                 "the record since that moment is lost: what fell due since may have been launched",
@@ -479,6 +484,12 @@ class Leader:
             if flights:
                 self._launcher.hand_over(flights, doubtful=doubtful)
 
+    async def _count_unreported(self, at_ms: int, resolved: Iterable[int] = ()) -> None:
+        """Launches that were put in doubt when the entry of that moment was applied, and those whose doubt it ended."""
+        doubted = await self._on_state(queries.doubted_at, self._store.db, at_ms)
+        async for rows in self._open_portions([*resolved, *self._doubt_tally.uncounted(doubted, at_ms)]):
+            tally.count_unreported(self._metrics, rows)
+
     def _cancel(self, lid: int, reason: str) -> None:
         """Wherever it runs."""
         self._elsewhere.cancelled(lid, reason)
@@ -531,14 +542,18 @@ class Leader:
             while self._launcher.pending:
                 if changes:
                     await self._proposer.commit(changes, self.term, now_ms)
-                    self._launcher.written(reports)
+                    self._written_last(reports, now_ms)
                 reports = self._launcher.take()
                 changes = changes_of(reports, self._launcher.targets, now_ms)
             await self._proposer.commit([*changes, c.Resigned()], self.term, now_ms)
-            self._launcher.written(reports)
+            self._written_last(reports, now_ms)
             log.info("resigned", term=self.term)
         except (JournalError, Deposed) as refused:
             log.warning("left office; it could not be written down", reason=str(refused))
+
+    def _written_last(self, reports: Reports, now_ms: int) -> None:
+        self._launcher.written(reports)
+        tally.count_ends(self._metrics, reports, self._launcher.targets, now_ms)
 
     # Small steps
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
+from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
 from tocsin.model.target import kind_of
 from tocsin.observe.metrics import OTHER, SKIPPED_FOR, Metrics
+from tocsin.replica.lanes import kind_of_spec
 from tocsin.replica.outcomes import settlement_of
 from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import Agenda
+from tocsin.state.queries import OrderRow
 from tocsin.targets.contract import Target, Verdict
+
+AHEAD_MS = 60_000
+"""An outcome may be told of a moment that is a little later than that of the entry that it is in."""
 
 
 def count(metrics: Metrics, plan: Agenda, reports: Reports, targets: dict[str, Target], now_ms: int) -> None:
@@ -18,7 +25,46 @@ def count(metrics: Metrics, plan: Agenda, reports: Reports, targets: dict[str, T
     _count_skips(metrics, plan)
     if reports.expired:
         metrics.skipped.labels("deadline").inc(len(reports.expired))
-    _count_ends(metrics, reports, targets, now_ms)
+    count_ends(metrics, reports, targets, now_ms)
+
+
+class DoubtTally:
+    """Which launches in doubt have been counted, and as ended when: each is counted once, whoever tells of it."""
+
+    def __init__(self) -> None:
+        self._counted: set[tuple[int, int]] = set()
+
+    def reported(self, outcomes: Sequence[c.Change], at_ms: int) -> None:
+        """Launches that were counted because reports of this moment have put them in doubt."""
+        self._counted = {pair for pair in self._counted if at_ms <= pair[1] <= at_ms + AHEAD_MS}
+        for change in outcomes:
+            if isinstance(change, c.LaunchesEnded):
+                for lid, state, ended_ms in zip(change.lids, change.states, change.ended_ms, strict=True):
+                    if state == LaunchState.IN_DOUBT:
+                        self._counted |= {(lid, at_ms), (lid, ended_ms)}
+
+    def uncounted(self, lids: Sequence[int], at_ms: int) -> list[int]:
+        """Those of these launches, in doubt since that moment, that are to be counted now."""
+        found = [lid for lid in lids if (lid, at_ms) not in self._counted]
+        self._counted.update((lid, at_ms) for lid in found)
+        return found
+
+
+def resolved(changes: Sequence[c.Change], results: Sequence[object]) -> Iterator[int]:
+    """Launches whose doubt has ended."""
+    for change, result in zip(changes, results, strict=True):
+        if isinstance(change, c.LaunchResolved) and change.state is not None and isinstance(result, int):
+            yield result
+
+
+def count_unreported(metrics: Metrics, rows: Sequence[OrderRow]) -> None:
+    """Launches of which no target has told here how they ended."""
+    for row in rows:
+        state, kind = LaunchState(row.state), kind_of_spec(row.spec)
+        if state is LaunchState.RETRYING:
+            metrics.retries.labels(kind).inc()
+        elif state is not LaunchState.SKIPPED:
+            metrics.launches.labels(kind, state.name.lower()).inc()
 
 
 def _count_starts(metrics: Metrics, plan: Agenda, now_ms: int) -> None:
@@ -54,7 +100,7 @@ def _kind_of_skip(reason: str) -> str:
     return "deleted" if "was deleted" in reason else OTHER
 
 
-def _count_ends(metrics: Metrics, reports: Reports, targets: dict[str, Target], now_ms: int) -> None:
+def count_ends(metrics: Metrics, reports: Reports, targets: dict[str, Target], now_ms: int) -> None:
     good = [flight.order.target for flight, outcome in reports.ended if outcome.verdict is Verdict.SUCCEEDED]
     ended: Counter[tuple[str, str]] = Counter()
     for spec, number in Counter(map(type, good)).items():

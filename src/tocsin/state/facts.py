@@ -22,6 +22,7 @@ class Gathered(NamedTuple):
     due_instant_s: int | None
     due_at_ms: int | None
     absences: list[tuple[int, int]]
+    repeatable: frozenset[str]
 
 
 def gather(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> Gathered:
@@ -46,8 +47,9 @@ def gather(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> Gathered
     absences = db.execute(
         "SELECT since_ms, until_ms FROM absence WHERE until_ms >= :ms LIMIT 3", asked
     ).fetchall()
+    launches = _launches(db, schedule_id, instant_s)
     return Gathered(
-        launches=_launches(db, schedule_id, instant_s),
+        launches=launches,
         missed_reason=None if found is None else found[0],
         in_force=_in_force(db, asked),
         first_known_ms=first_known_ms,
@@ -55,6 +57,7 @@ def gather(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> Gathered
         due_instant_s=None if due is None else due[0],
         due_at_ms=None if due is None else due[1],
         absences=absences,
+        repeatable=frozenset(launch.name for launch in launches if _is_repeatable(db, launch)),
     )
 
 
@@ -74,6 +77,15 @@ def _launches(db: sqlite3.Connection, schedule_id: str, instant_s: int) -> list[
         db, schedule_id=schedule_id, since_ms=instant_s * 1000, until_ms=instant_s * 1000 + 1
     )
     return list(page.items)
+
+
+def _is_repeatable(db: sqlite3.Connection, launch: LaunchView) -> bool:
+    found = db.execute(
+        "SELECT spec FROM schedule WHERE id = :id AND version = :version "
+        "UNION ALL SELECT spec FROM revision WHERE id = :id AND version = :version LIMIT 1",
+        {"id": launch.schedule, "version": launch.version},
+    ).fetchone()
+    return found is not None and views.decode_spec(found[0]).rule().may_repeat
 
 
 def _in_force(db: sqlite3.Connection, asked: dict[str, object]) -> tuple[Any, ...] | None:

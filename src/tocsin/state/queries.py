@@ -248,6 +248,15 @@ def doubted_since(db: sqlite3.Connection, since_ms: int, limit: int) -> list[int
     return [lid for (lid,) in found]
 
 
+def doubted_at(db: sqlite3.Connection, ended_ms: int) -> list[int]:
+    """Launches in doubt that ended at this very moment."""
+    found = db.execute(
+        f"SELECT lid FROM launch WHERE state IN (11, 14) AND state = {LaunchState.IN_DOUBT:d} AND ended_ms = ?",
+        (ended_ms,),
+    )
+    return [lid for (lid,) in found]
+
+
 def in_use(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[int, bytes] | None]:
     """Those of them that a schedule has, with its version and as it was written; None for one that is gone and of which
     something is still kept."""

@@ -173,8 +173,9 @@ class JournalUnavailable(JournalError):
 class NotEnlisted(JournalError):
     """This replica is not among those of the journal: it was removed, and may not take office."""
 
-    def __init__(self, replica: str) -> None:
-        super().__init__(
+    @classmethod
+    def of(cls, replica: str) -> NotEnlisted:
+        return cls(
             f"{replica} was removed from the cluster: it does not take office, and stops",
             hint=f"to let it in again, run: tocsin cluster add {replica}=HOST:PORT, and start it",
         )

@@ -273,7 +273,8 @@ def an_answer_about_an_earlier_attempt_ends_no_doubt_about_a_later_one() -> None
         lid = desk.command(ResolveLaunch(f"s-{START + 60}", "relaunch", "", "ann"))
         desk.hand_over([lid])
         desk.end(lid, Outcome(Verdict.UNKNOWN, "no answer"))
-        told = resolutions([(first, Outcome(Verdict.FAILED, "HTTP 500"), "b")])
+        failed = Outcome(Verdict.FAILED, "HTTP 500")
+        told = resolutions([(first, failed, "b")], {"null": NullTarget()}, desk.now_ms)
         (answer,) = desk.commit(*told)
         assert isinstance(answer, Refused)
         assert desk.states_of("s") == {START + 60: "in_doubt"}

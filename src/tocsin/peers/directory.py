@@ -62,7 +62,7 @@ class Directory:
         """Returns when the roster has this replica no more. One that it never had may be starting."""
         await self._removed.wait()
         log.error("this replica was removed from the cluster; it stops")
-        return NotEnlisted(self._name)
+        return NotEnlisted.of(self._name)
 
     async def start(self) -> None:
         if self._roster is not None and self._running is None:

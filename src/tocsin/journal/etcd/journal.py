@@ -110,7 +110,7 @@ class EtcdJournal:
             return
         if not done.succeeded:
             if election is not None and self._replica and not done.ranges[1].kvs:
-                raise NotEnlisted(self._replica)
+                raise NotEnlisted.of(self._replica)
             if election is not None and _head(done.ranges[0]) == after:
                 raise PresenceMoved(f"{election.leader} was heard since")
             raise Conflict(f"the journal is at {_head(done.ranges[0])}, not at {after}")

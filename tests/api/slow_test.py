@@ -112,7 +112,7 @@ async def _served(patience: Patience) -> AsyncIterator[Served]:
         try:
             yield Served(listener.getsockname()[1], app, server)
         finally:
-            server.should_exit = True
+            server.end()
             await serving
 
 

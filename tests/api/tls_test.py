@@ -89,7 +89,7 @@ async def _served(pair: Pair | None, patience: Patience | None = None) -> AsyncI
         try:
             yield Served(url, listener.getsockname()[1], app, shown)
         finally:
-            server.should_exit = True
+            server.end()
             await serving
 
 

@@ -27,6 +27,9 @@ _WHERE_KNOWN = {
     "pre-vote": "true",
     # Entries are large, and etcd keeps so many of them in memory; who lags further behind gets all of the data instead.
     "snapshot-count": "2000",
+    # The log is flushed with each entry; the data that is made of it need not be written ten times a second.
+    "backend-batch-interval": "1s",
+    "backend-batch-limit": "1000",
     # Addresses are often translated on the way, and the certificate is proof enough.
     "peer-skip-client-san-verification": "true",
     "experimental-peer-skip-client-san-verification": "true",

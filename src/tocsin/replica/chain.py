@@ -11,7 +11,7 @@ from tocsin.errors import JournalError
 from tocsin.journal.contract import Journal, check_end
 from tocsin.state.store import Store
 
-EVERY_S = 3.0
+EVERY_S = 10.0
 
 
 class ChainCheck:

@@ -33,7 +33,7 @@ from tocsin.replica.peers import Peers
 
 log = structlog.get_logger()
 
-EVERY_S = 3.0
+EVERY_S = 5.0
 MISSED_MAX = 2
 """So many looks without an answer, and a replica is told to be lost."""
 HELD_BACK_S = 1800.0

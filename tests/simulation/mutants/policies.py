@@ -67,7 +67,7 @@ def deadlines_are_not_looked_at_before_the_call() -> AbstractContextManager[None
 
 
 def the_start_is_recorded_instead_of_the_call() -> AbstractContextManager[None]:
-    return replaced(outcomes, _told_call=lambda flight: None)
+    return replaced(outcomes, _told_call=lambda flight, now_ms: None)
 
 
 def few_slots() -> AbstractContextManager[None]:

@@ -4,7 +4,7 @@ This is about launches of schedules with ``on_doubt: relaunch``, and of receiver
 they are told. Recorded as succeeded, such a launch was done. It ends ``in_doubt`` only after as many attempts as its
 own ``retry`` allows (without one: eight and the first), because its deadline
 had passed when it could have been called again, because a repeat failed for certain, because somebody wanted it
-stopped, or without an attempt, where the record of its turn was lost.
+stopped, or without a start on record, where the record of its turn was lost and it went on waiting.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def check(history: History) -> Iterator[Finding]:
                 yield Finding(when, f"{row.name} is recorded as succeeded and was never done", row.name)
         elif (
             row.state == "in_doubt"
-            and row.attempt
+            and row.started_ms is not None
             and not row.cancel
             and not row.reason.endswith(EARLIER_CALL)
         ):

@@ -199,7 +199,7 @@ def names_launched_by_a_clock_that_was_ahead_after_a_reboot_are_kept_until_it_is
     put(desk, id="s", cron="* * * * *", missed="last")
     _launch_all(desk, 60)
     desk.now_ms = (START + ahead_s) * 1000
-    desk.take_office()
+    desk.take_office(is_counted=False)
     for minute in range(10):
         _launch_all(desk, ahead_s + minute * 60)
     desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
@@ -210,12 +210,60 @@ def names_launched_by_a_clock_that_was_ahead_after_a_reboot_are_kept_until_it_is
     assert not desk.store.meta.is_due_ahead
 
 
-def after_ten_times_the_length_of_an_absence_history_is_deleted_again() -> None:
+def many_launches_at_once_leave_room_for_those_of_the_present_after_a_clock_was_ahead() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="*/10 * * * * *", missed="all")
+    desk.command(ConfirmClock((START + AHEAD_S) * 1000, actor="ann"))
+    desk.now_ms = (START + AHEAD_S) * 1000
+    for step in range(30):
+        _launch_all(desk, AHEAD_S + step * 10)
+    desk.now_ms = START * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+    desk.command(RepairDue(["s"], is_last=True))
+    desk.forget_on(desk.retention(age_s=AHEAD_S, each=5, total=10_000))
+    for step in range(200):
+        _launch_all(desk, step * 10)
+    desk.forget_on(desk.retention(age_s=AHEAD_S, each=5, total=10_000))
+    assert len([instant_s for instant_s in _instants(desk) if instant_s < START + 2000]) == 5
+
+
+def an_absence_whose_length_is_known_holds_nothing_back() -> None:
+    """The machine slept, or the service was down: the clock that never steps has counted the time."""
     desk = Desk(START)
     put(desk, id="s", cron="* * * * *", missed="last")
     _launch_all(desk, 60)
     desk.now_ms = (START + 3600) * 1000
     desk.take_office()
+    for minute in range(10):
+        _launch_all(desk, 3600 + minute * 60)
+    desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
+    assert len(_instants(desk)) == 2
+
+
+def a_machine_that_is_off_every_night_keeps_no_more_than_its_last_day() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="0 * * * *", missed="skip")
+    put(desk, id="former", cron="0 * * * *", missed="skip")
+    for day in range(5):
+        desk.now_ms = (START + day * DAY_S) * 1000
+        desk.take_office(is_counted=False)
+        for hour in range(16):
+            _launch_all(desk, day * DAY_S + hour * 3600)
+        if day == 0:
+            desk.command(DeleteSchedule("former"))
+        desk.forget_on(desk.retention(age_s=90 * DAY_S, each=2, total=1_000))
+    assert 10 < len(_instants(desk)) <= 2 + 16 + 2
+    desk.now_ms += 7 * DAY_S * 1000
+    desk.forget_on(desk.retention(age_s=90 * DAY_S, each=2, total=1_000))
+    assert len(_instants(desk)) == 2 + 2
+
+
+def after_ten_times_the_length_of_an_absence_history_is_deleted_again() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="last")
+    _launch_all(desk, 60)
+    desk.now_ms = (START + 3600) * 1000
+    desk.take_office(is_counted=False)
     for minute in range(10):
         _launch_all(desk, 3600 + minute * 60)
     desk.now_ms = (START + 3600 + 10 * 3540 - 1) * 1000

@@ -89,9 +89,9 @@ class Desk:
         self.records.append(raw)
         return apply(self.store, self.store.meta.seq + 1, codec.decode(raw, 0), raw)
 
-    def take_office(self) -> None:
+    def take_office(self, *, is_counted: bool = True) -> None:
         """A new leader. What was handed over stays open: the tests decide what became of it."""
-        self.commit(c.TookOffice(self.store.meta.term + 1, "desk"))
+        self.commit(c.TookOffice(self.store.meta.term + 1, "desk", is_counted=is_counted))
 
     def returned(self, absent_since_ms: int) -> None:
         self.commit(c.Returned(absent_since_ms))

@@ -115,7 +115,7 @@ class World:
         desk = self.desk
         # Long: the machine was off, or its clock is ahead and was believed.
         desk.now_ms += chance.choice([0, 2_000, 90_000, 6 * 3_600_000])
-        desk.take_office()
+        desk.take_office(is_counted=chance.random() < 0.5)
         if chance.random() < 0.2:
             self._lose_record()
             desk.commit(c.Restored(desk.now_ms - chance.choice([0, 60_000])))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.clock import SystemClock
+from tocsin.decide.clock import Bounds
 from tocsin.replica.clock_guard import FOLLOWED_EVERY_S, ClockGuard
 
 DAY_MS = 86_400_000
@@ -272,3 +273,27 @@ def what_is_kept_may_be_damaged(tmp_path: Path, kept: bytes) -> None:
     guard = ClockGuard(_Clock(), tmp_path / "clock.json", "boot")
     guard.begin(START_MS)
     assert guard.state == "fresh"
+
+
+@pytest.mark.parametrize(("boot", "is_counted"), [("boot", True), ("another", False)])
+def after_a_reboot_nobody_knows_how_much_time_has_passed(tmp_path: Path, boot: str, is_counted: bool) -> None:
+    clock = _Clock()
+    _started(clock, tmp_path, last_entry_ms=clock.wall_ms())
+    clock.passed_s += 7_200
+    guard = _started(clock, tmp_path, boot, last_entry_ms=clock.wall_ms() - 7_200_000)
+    assert guard.is_believed
+    assert guard.is_counted is is_counted
+    guard.believe()
+    assert guard.is_counted
+
+
+def a_clock_that_is_followed_over_a_large_step_has_not_counted_the_time(tmp_path: Path) -> None:
+    clock = _Clock()
+    guard = _steady(clock, tmp_path)
+    guard.bounds = Bounds(step_ms=86_400_000)
+    clock.off_ms += 6 * 3_600_000
+    clock.passed_s += 20
+    assert guard.is_believed
+    assert not guard.is_counted
+    guard.noted()
+    assert guard.is_counted

@@ -33,6 +33,8 @@ class TookOffice(_Change, frozen=True):
     replica: str
     heard_ms: int = 0
     """When the former leader was last known to be there; 0: the last entry tells."""
+    is_counted: bool = True
+    """Is it known how much time has passed since? After a reboot only the wall clock tells, and it may be ahead."""
 
 
 class Resigned(_Change, frozen=True):
@@ -43,6 +45,8 @@ class Returned(_Change, frozen=True):
     """The leader was not able to act (suspend, stall, a clock stepped forward) since that moment."""
 
     absent_since_ms: int
+    is_counted: bool = True
+    """As in ``TookOffice``; not, if the wall clock stepped as far as it may."""
 
 
 class Restored(_Change, frozen=True):

@@ -31,6 +31,8 @@ FOLLOWED_EVERY_S = 10.0
 """So often the expectation follows the wall clock: many small steps are not one large one, but take their time."""
 LATEST_MS = 7_258_118_400_000
 """The year 2200."""
+UNCOUNTED_MS = 60_000
+"""A clock that is followed over a larger step, because it may step that far, may be ahead."""
 KEPT_WITHIN_MS = 1_000
 """The offset is written anew when it has changed by more than this."""
 
@@ -85,6 +87,9 @@ class ClockGuard:
         self._known = _Known(boot, self.system_offset_ms(), "clock", False, None)
         if self._kept is not None and self._is_same_boot:
             self._known = self._kept
+        self.is_counted = self._is_same_boot
+        """Is it known how much time has passed since the last entry? The clock that never steps has counted it, or
+        somebody believes the clock."""
         self._followed_s = clock.elapsed_s()
         self._has_begun = False
         self._step_ms = 0
@@ -160,9 +165,14 @@ class ClockGuard:
         """The system's clock is right as it is: a person or the other replicas say so."""
         with self._lock:
             self._known = _Known(self._boot, self.system_offset_ms(), "clock", True, None)
+            self.is_counted = True
             self._followed_s = self._clock.elapsed_s()
             self._note(0)
             self._keep()
+
+    def noted(self) -> None:
+        """The journal has heard whether the time until now was counted."""
+        self.is_counted = True
 
     def confirmed_elsewhere(self, now_ms: int) -> None:
         """A person has confirmed the clock of the leader, and it is that time there now."""
@@ -200,6 +210,8 @@ class ClockGuard:
         step_ms = step_of(expected, system_ms, self.bounds)
         is_due = elapsed_s - self._followed_s >= FOLLOWED_EVERY_S
         is_settled = known.basis != "clock" and step_ms == 0
+        if step_ms == 0 and is_due and abs(system_ms - expected.at_ms) > UNCOUNTED_MS:
+            self.is_counted = False
         if step_ms == 0 and (is_settled or is_due):
             self._known = replace(
                 known,

@@ -114,7 +114,8 @@ class ClockWatch:
         stopped_ms = self._stopped_ms
         is_away = stopped_ms is not None and not 0 <= now_ms - stopped_ms < ABSENCE_MS
         if is_away or meta.doubtful_until_ms == DOUBT_OPEN_MS:
-            found.append(c.Returned(min(meta.time_ms if stopped_ms is None else stopped_ms, now_ms)))
+            since_ms = min(meta.time_ms if stopped_ms is None else stopped_ms, now_ms)
+            found.append(c.Returned(since_ms, self._clock.is_counted))
         if not found:
             self._stopped_ms = None
         return found
@@ -122,6 +123,7 @@ class ClockWatch:
     def heard(self) -> None:
         """The journal has heard of it."""
         self._stopped_ms = None
+        self._clock.noted()
         log.warning("the wall clock is believed again, and launching goes on")
 
     def confirmed(self, change: c.ClockSet, meta: Meta) -> None:

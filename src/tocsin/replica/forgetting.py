@@ -95,7 +95,7 @@ class Forgetting:
         old = retention.old(db, self._after_lid, before_ms, now_ms, too_many, OLD_AT_ONCE)
         self._after_lid = old.stays_upto_lid
         self._left.update(new.left)
-        many, kept_each = self._too_many(now_ms) if new.is_last and not is_held else ([], 0)
+        many, kept_each = self._too_many(now_ms) if new.is_last else ([], 0)
         rest = [] if new.launches or many else self._rest(now_ms)  # when all are counted
         lids = sorted({*new.surplus, *old.lids, *many, *rest})
         # A version can be deleted when its launches are gone.
@@ -114,8 +114,11 @@ class Forgetting:
         return _Portion(change if is_needed else None, has_more=not is_over)
 
     def _ahead_of_s(self, now_ms: int) -> int | None:
-        """Launches behind this second cannot be deleted yet, because the clock was ahead. None: it was not."""
-        return now_ms // 1000 if now_ms < self._store.meta.ahead_until_ms else None
+        """Launches behind this second cannot be deleted yet, because the clock may be ahead, or was. None: neither."""
+        meta = self._store.meta
+        if self._is_held(now_ms):
+            return meta.proven_upto_s
+        return now_ms // 1000 if now_ms < meta.ahead_until_ms else None
 
     def _is_held(self, now_ms: int) -> bool:
         """May the clock be ahead, and nobody has noticed yet? Then new launches do not drive out others."""
@@ -133,8 +136,9 @@ class Forgetting:
     def _rest(self, now_ms: int) -> list[int]:
         """Of schedules of which many launches were counted at once."""
         found: list[int] = []
+        ahead_of_s, counted_lid = self._ahead_of_s(now_ms), self._store.meta.counted_lid
         for sid in sorted(self._left):
-            lids = retention.surplus_of(self._store.db, sid, self._keep.each, now_ms)
+            lids = retention.surplus_of(self._store.db, sid, self._keep.each, now_ms, ahead_of_s, counted_lid)
             found += lids
             if not lids:
                 self._left.discard(sid)
@@ -147,9 +151,10 @@ class Forgetting:
         may not launch any more, and at last the limit itself."""
         keep, meta = self._keep.each, self._store.meta
         self._is_through = True
-        if keep == meta.kept_each:
+        kept_each = -keep if self._is_held(now_ms) else keep
+        if kept_each == meta.kept_each:
             return [], 0
-        if meta.kept_each and keep > meta.kept_each:
+        if 0 < meta.kept_each < kept_each:
             return [], keep
         found = retention.surplus(
             self._store.db,
@@ -159,6 +164,7 @@ class Forgetting:
             SCHEDULES_AT_ONCE,
             DELETED_AT_ONCE - OLD_AT_ONCE,
             self._ahead_of_s(now_ms),
+            meta.counted_lid,
         )
         self._after_sid, self._is_through = found.stays_upto_sid, found.is_last
-        return found.lids, keep if found.is_last else 0
+        return found.lids, kept_each if found.is_last else 0

@@ -299,7 +299,7 @@ class Leader:
         while True:
             now_ms, former = self._clock.wall_ms(), self._store.meta.leader
             heard_ms = min(around.office.heard_ms(former), now_ms)
-            changes: list[c.Change] = [c.TookOffice(self.term, around.name, heard_ms)]
+            changes: list[c.Change] = [c.TookOffice(self.term, around.name, heard_ms, self._clock.is_counted)]
             if since_ms is not None:
                 changes.append(c.Restored(since_ms, self._clock.is_believed))
             try:
@@ -315,6 +315,7 @@ class Leader:
                     raise  # of several replicas another one may be able to
                 log.warning("cannot take office yet", reason=str(refused))
                 await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
+        self._clock.noted()
         around.own_terms.won(self.term)
         self._on_won()
         log.info("took office", term=self.term, replica=around.name)
@@ -382,10 +383,11 @@ class Leader:
         if since_ms is None:
             return False
         try:
-            await self._proposer.commit([c.Returned(since_ms)], self.term, now_ms)
+            await self._proposer.commit([c.Returned(since_ms, self._clock.is_counted)], self.term, now_ms)
         except JournalError as refused:
             await self._not_written(refused, None)
             return True
+        self._clock.noted()
         if since_ms < now_ms:
             log.warning("nobody was able to act", seconds=round((now_ms - since_ms) / 1000, 1))
             self._metrics.absences.inc()

@@ -123,9 +123,13 @@ def uncounted(
     return Uncounted(upto_lid, count, lids, is_last, sorted(left))
 
 
-def surplus_of(db: sqlite3.Connection, sid: int, keep_each: int, now_ms: int) -> list[int]:
+def surplus_of(
+    db: sqlite3.Connection, sid: int, keep_each: int, now_ms: int, ahead_of_s: int | None, counted_lid: int
+) -> list[int]:
     """The next launches that are too many of one schedule."""
     (launches,) = db.execute("SELECT coalesce(sum(launches), 0) FROM kept WHERE sid = ?", (sid,)).fetchone()
+    if ahead_of_s is not None:
+        launches -= _ahead(db, sid, ahead_of_s, counted_lid)
     too_many = min(launches - keep_each, OLDEST_LOOKED_AT)
     return list(_oldest(db, sid, too_many, now_ms)) if too_many > 0 else []
 
@@ -138,6 +142,7 @@ def surplus(
     look_at: int,
     limit: int,
     ahead_of_s: int | None = None,
+    counted_lid: int = 1 << 62,
 ) -> Surplus:
     """Of all schedules behind this one, among the next so many: for a limit that is lower than it was."""
     rows = db.execute(
@@ -147,7 +152,7 @@ def surplus(
     stays_upto_sid = after_sid
     for sid, launches in rows:
         if ahead_of_s is not None:
-            launches -= _ahead(db, sid, ahead_of_s)
+            launches -= _ahead(db, sid, ahead_of_s, counted_lid)
         if launches > keep_each:
             found += _oldest(db, sid, min(launches - keep_each, OLDEST_LOOKED_AT), now_ms)
         if not found:
@@ -157,7 +162,7 @@ def surplus(
     return Surplus(found, stays_upto_sid, is_last=not found and len(rows) < look_at)
 
 
-def _ahead(db: sqlite3.Connection, sid: int, of_s: int, upto_lid: int = 1 << 62) -> int:
+def _ahead(db: sqlite3.Connection, sid: int, of_s: int, upto_lid: int) -> int:
     """How many launches of a schedule have an instant behind that second."""
     (found,) = db.execute(
         "SELECT count(*) FROM launch INDEXED BY launch_by_name WHERE sid = ? AND instant_s > ? AND lid <= ?",

@@ -38,8 +38,8 @@ class Meta(msgspec.Struct):
     is_due_ahead: int = 0
     """1: next instants may have been computed under that clock, and nobody has repaired them since."""
     proven_upto_s: int = 1 << 60
-    """The clock was set forward, by a person, or nobody led for long, from this second on: what was launched since may
-    be of a future that does not happen."""
+    """From this second on a person set the clock forward, or the machine was off: what was launched since may be of a
+    future that does not happen."""
     proven_again_ms: int = 0
     """By then somebody would have noticed."""
     next_sid: int = 1
@@ -54,7 +54,8 @@ class Meta(msgspec.Struct):
     launches_kept: int = 0
     """So many of them there are."""
     kept_each: int = 0
-    """No schedule has more launches than this, apart from open ones and those that are not counted yet. 0: unknown."""
+    """No schedule has more launches than this, apart from open ones and those that are not counted yet. 0: unknown.
+    Negative: nor from those since ``proven_upto_s``."""
     unrecorded_upto_s: int = -1
     """Up to this instant, launches of ids of which nothing is kept any more may have been deleted."""
     digest: bytes = b""

@@ -24,7 +24,9 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     what = "clock confirmed" if change.is_confirmed else "clock put back"
     context.record(what, "the clock", change.actor, note=change.note)
     if change.now_ms > before_ms + FORWARD_MS and before_ms:
-        is_unproven(meta, before_ms, change.now_ms, UNPROVEN_AT_MOST_MS)
+        is_over = meta.proven_again_ms <= before_ms
+        since_ms = before_ms if is_over else min(meta.proven_upto_s * 1000, before_ms)
+        is_unproven(meta, since_ms, change.now_ms + UNPROVEN_AT_MOST_MS)
     absent_since_ms = before_ms if change.absent_since_ms is None else change.absent_since_ms
     if before_ms and change.now_ms > max(before_ms, absent_since_ms + BRIEF_MS):
         # In this very entry: whoever leads next must not take for late what was missed.

@@ -14,7 +14,7 @@ from tocsin.state.store import DOUBT_OPEN_MS, Meta
 BRIEF_MS = 6_000
 """A change of leaders that takes no longer than this is no absence."""
 LONG_MS = 60_000
-"""After an absence that is longer, the clock may be ahead: it was believed because nobody could tell."""
+"""After a reboot that took longer, the clock may be ahead: it was believed because nobody could tell."""
 UNPROVEN_TIMES = 10
 """What was launched since an absence is kept for so many times its length."""
 UNPROVEN_AT_MOST_MS = 7 * 86_400_000
@@ -54,7 +54,8 @@ def took_office(context: Context, change: c.TookOffice) -> None:
     meta.leader = change.replica
     heard_ms = max(meta.time_ms, change.heard_ms)
     if is_first or abs(entry.time_ms - heard_ms) > BRIEF_MS:
-        was_absent(context, since_ms=heard_ms or entry.time_ms, until_ms=entry.time_ms)
+        since_ms = heard_ms or entry.time_ms
+        was_absent(context, since_ms=since_ms, until_ms=entry.time_ms, is_counted=change.is_counted)
 
 
 def resigned(context: Context, change: c.Resigned) -> None:
@@ -64,7 +65,12 @@ def resigned(context: Context, change: c.Resigned) -> None:
 def returned(context: Context, change: c.Returned) -> None:
     if context.meta.doubtful_until_ms == DOUBT_OPEN_MS:
         context.meta.doubtful_until_ms = context.entry.time_ms
-    was_absent(context, since_ms=change.absent_since_ms, until_ms=context.entry.time_ms)
+    was_absent(
+        context,
+        since_ms=change.absent_since_ms,
+        until_ms=context.entry.time_ms,
+        is_counted=change.is_counted,
+    )
 
 
 def restored(context: Context, change: c.Restored) -> None:
@@ -118,22 +124,21 @@ def entry_skipped(context: Context, change: c.EntrySkipped) -> None:
     context.db.execute("INSERT INTO skipped VALUES (?, ?)", (context.meta.seq + 1, change.id))
 
 
-def was_absent(context: Context, *, since_ms: int, until_ms: int) -> None:
+def was_absent(context: Context, *, since_ms: int, until_ms: int, is_counted: bool = True) -> None:
     meta = context.meta
     meta.present_since_ms = until_ms
     meta.absent_since_ms = min(since_ms, until_ms)
     context.db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (meta.absent_since_ms, until_ms))
-    if since_ms and until_ms - since_ms > LONG_MS:
-        is_unproven(meta, since_ms, until_ms, UNPROVEN_TIMES * (until_ms - since_ms))
+    lasted_ms = until_ms - since_ms
+    again_ms = until_ms + min(UNPROVEN_TIMES * lasted_ms, UNPROVEN_AT_MOST_MS)
+    # Of several absences the last counts: otherwise a machine that is off every night would keep everything.
+    if since_ms and lasted_ms > LONG_MS and not is_counted and again_ms > meta.proven_again_ms:
+        is_unproven(meta, since_ms, again_ms)
 
 
-def is_unproven(meta: Meta, before_ms: int, now_ms: int, for_ms: int) -> None:
-    """Time went from here to there, and nobody counted it. If that was too far, names of the future are launched, and
-    these must be known when the clock is put back. For a while nothing is deleted to make room for them, and then it is
-    not known of which schedules there are too many."""
-    before_s = before_ms // 1000
-    is_over = meta.proven_again_ms <= before_ms
-    meta.proven_upto_s = before_s if is_over else min(meta.proven_upto_s, before_s)
-    again_ms = now_ms + min(for_ms, UNPROVEN_AT_MOST_MS)
-    meta.proven_again_ms = again_ms if is_over else max(meta.proven_again_ms, again_ms)
+def is_unproven(meta: Meta, since_ms: int, until_ms: int) -> None:
+    """Time went on from there, and nobody counted by how much. If it was too much, names of the future are launched.
+    These must be known when the clock is put back: until that moment nothing is deleted to make room for them."""
+    meta.proven_upto_s = since_ms // 1000
+    meta.proven_again_ms = until_ms
     meta.kept_each = 0

@@ -83,6 +83,20 @@ def the_limit_holds_for_launches_that_came_all_at_once(desk: Desk) -> None:
     assert _count(desk, "launch") == 4
 
 
+def the_limit_holds_for_launches_that_were_open_when_they_were_counted(desk: Desk) -> None:
+    _launch(desk, 5)
+    desk.forget(each=4)
+    keep = desk.retention(age_s=10**9, each=4, total=10**9)
+    _launch(desk, 450, end=False)
+    desk.command(DeleteSchedule("s"))
+    desk.forget_on(keep)
+    assert _count(desk, "launch") > 400
+    for lid in list(desk.flights):
+        desk.end(lid, SUCCEEDED)
+    desk.forget_on(keep)
+    assert _count(desk, "launch") == 4
+
+
 def a_lower_limit_holds_for_schedules_that_launch_no_more(desk: Desk) -> None:
     _launch(desk, 300)
     desk.forget(each=290)

@@ -31,6 +31,7 @@ OLD_AT_ONCE = 500
 COUNTED_AT_ONCE = 2_000
 SCHEDULES_AT_ONCE = 2_000
 REVISIONS_AT_ONCE = 200
+LEFT_AT_ONCE = 100
 NO_LIMIT = 1 << 60
 _NO_VERSIONS = retention.OldRevisions([], (0, 0, 0), is_last=False)
 
@@ -51,6 +52,8 @@ class Forgetting:
         self._keep = keep
         self._on_state = on_state
         self._next_s = clock.elapsed_s() + FIRST_AFTER_S
+        self._left: dict[int, None] = {}
+        """Schedules of which more is too much than was looked at when it was counted, in the order of the next look."""
         self._begin()
 
     def _begin(self) -> None:
@@ -58,8 +61,6 @@ class Forgetting:
         self._after_lid = self._after_sid = 0
         self._after_revision: retention.Age = (0, 0, 0)
         self._is_through = True
-        self._left: set[int] = set()
-        """Schedules of which more is too much than was looked at when it was counted."""
 
     async def changes(self, now_ms: int, is_behind: bool = False) -> list[c.Change]:
         """The next portion, if it is time. ``is_behind``: more launches are due than one turn takes."""
@@ -94,7 +95,7 @@ class Forgetting:
         too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
         old = retention.old(db, self._after_lid, before_ms, now_ms, too_many, OLD_AT_ONCE)
         self._after_lid = old.stays_upto_lid
-        self._left.update(new.left)
+        self._left.update(dict.fromkeys(new.left))
         many, kept_each = self._too_many(now_ms) if new.is_last else ([], 0)
         rest = [] if new.launches or many else self._rest(now_ms)  # when all are counted
         lids = sorted({*new.surplus, *old.lids, *many, *rest})
@@ -110,7 +111,9 @@ class Forgetting:
         )
         has_records = retention.has_old_records(db, before_ms, meta.next_rid)
         is_needed = has_records or lids or versions.found or new.launches or kept_each
-        is_over = new.is_last and versions.is_last and self._is_through and not has_records and not self._left
+        is_over = new.is_last and versions.is_last and self._is_through and not has_records
+        # What is left over was counted a moment ago, or some of it can be deleted just now.
+        is_over = is_over and not new.left and not rest
         return _Portion(change if is_needed else None, has_more=not is_over)
 
     def _ahead_of_s(self, now_ms: int) -> int | None:
@@ -134,14 +137,15 @@ class Forgetting:
         return found
 
     def _rest(self, now_ms: int) -> list[int]:
-        """Of schedules of which many launches were counted at once."""
+        """Of schedules of which many launches were counted at once. What is open then is looked at again."""
         found: list[int] = []
         ahead_of_s, counted_lid = self._ahead_of_s(now_ms), self._store.meta.counted_lid
-        for sid in sorted(self._left):
+        for sid in list(self._left)[:LEFT_AT_ONCE]:
+            del self._left[sid]
             lids = retention.surplus_of(self._store.db, sid, self._keep.each, now_ms, ahead_of_s, counted_lid)
-            found += lids
-            if not lids:
-                self._left.discard(sid)
+            if lids is not None:
+                self._left[sid] = None
+                found += lids
             if len(found) >= DELETED_AT_ONCE - OLD_AT_ONCE:
                 break
         return found

@@ -125,13 +125,13 @@ def uncounted(
 
 def surplus_of(
     db: sqlite3.Connection, sid: int, keep_each: int, now_ms: int, ahead_of_s: int | None, counted_lid: int
-) -> list[int]:
-    """The next launches that are too many of one schedule."""
+) -> list[int] | None:
+    """The next launches that are too many of one schedule and can be deleted; None: none is too many."""
     (launches,) = db.execute("SELECT coalesce(sum(launches), 0) FROM kept WHERE sid = ?", (sid,)).fetchone()
     if ahead_of_s is not None:
         launches -= _ahead(db, sid, ahead_of_s, counted_lid)
     too_many = min(launches - keep_each, OLDEST_LOOKED_AT)
-    return list(_oldest(db, sid, too_many, now_ms)) if too_many > 0 else []
+    return list(_oldest(db, sid, too_many, now_ms)) if too_many > 0 else None
 
 
 def surplus(

@@ -169,6 +169,16 @@ def the_leaders_time_is_known_by_a_presence_that_was_written_just_now() -> None:
     assert office.leader_offset_ms() is None, "this replica leads"
 
 
+def a_leader_that_does_not_believe_its_clock_tells_nobody_the_time() -> None:
+    clock = _Clock()
+    office = _following(clock)
+    for counter in (7, 8, 9):
+        presence = Presence(counter, counter * 1000, {GROUP: 1}, is_clock_believed=False)
+        office.observed_presence([SeenPresence("a", counter, presence)], clock.elapsed_s(), 500_000)
+        clock.true_s += 0.5
+    assert office.leader_offset_ms() is None
+
+
 def presence_without_the_group_puts_off_nothing_and_is_compared_all_the_same() -> None:
     clock = _Clock()
     office = _following(clock)

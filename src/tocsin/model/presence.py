@@ -14,9 +14,12 @@ class Presence(msgspec.Struct, frozen=True):
     counter: int
     """Grows with every record of a term: a record that arrives late is recognised by it."""
     sent_ms: int
-    """When it was sent, by the wall clock of the replica."""
+    """When it was sent, by the time that the replica believes."""
     terms: dict[str, int] = {}
     """The groups that this replica leads and that are alive, each with its term. A group that is not listed has no
     lease."""
     seq: int = 0
     """The last entry that the replica had applied."""
+    is_clock_believed: bool = True
+    """Is its wall clock believed? Otherwise that time is only counted on from the last one that was, and tells nobody
+    anything."""

@@ -221,7 +221,7 @@ class ElectedOffice:
                 # Of any other its own time counts: it may be old, or its writer may have decided by another time. But a
                 # clock that is ahead of ours must not hide that nobody was there.
                 is_fresh = self._heard[0] == term and at_s - self._observed_s <= FRESH_S
-                if is_fresh:
+                if is_fresh and presence.is_clock_believed:
                     self._leader_offset_ms = presence.sent_ms - round(at_s * 1000)
                 is_fresh &= abs(at_ms - presence.sent_ms) <= AGREE_MS
                 self._heard = (term, presence.counter)

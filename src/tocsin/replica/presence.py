@@ -20,6 +20,7 @@ from tocsin.clock import Clock
 from tocsin.errors import Conflict, JournalError
 from tocsin.journal.contract import PresenceStore
 from tocsin.model.presence import GROUP, Presence
+from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.liveness import PROBE_S, PULSE_S, DiskProbe, Liveness
 from tocsin.replica.nagging import Nag
 from tocsin.replica.office import RENEW_S, ElectedOffice, SoleOffice
@@ -78,7 +79,7 @@ class Heartbeat:
         store: PresenceStore,
         office: ElectedOffice,
         liveness: Liveness,
-        clock: Clock,
+        clock: ClockGuard,
         seq: Callable[[], int],
     ) -> None:
         self._name = name
@@ -117,7 +118,10 @@ class Heartbeat:
             return await self._unlist(wedged)
         self._counter += 1
         sent_s = self._clock.elapsed_s()
-        presence = Presence(self._counter, self._clock.wall_ms(), {GROUP: term}, self._seq())
+        clock = self._clock
+        presence = Presence(
+            self._counter, clock.wall_ms(), {GROUP: term}, self._seq(), is_clock_believed=clock.is_believed
+        )
         try:
             await self._store.put(self._name, presence)
         except Conflict as over:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import suppress
+from itertools import cycle
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,11 +15,12 @@ from tests.core.desk import FAILED, START, Desk, at, put
 from tocsin.decide.audit import COUNTED_MAX, STEPS_MAX, account, skip_class
 from tocsin.decide.retention import Retention
 from tocsin.decide.retrace import Retrace
-from tocsin.errors import TocsinError
+from tocsin.errors import Refused, TocsinError
 from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model.audit import LATE_MS, SKIPPED_FOR, AuditCounts, Finding, Past, Row, Version
-from tocsin.model.command import Backfill, DeleteSchedule, SwitchSchedule
+from tocsin.model.command import Backfill, DeleteSchedule, ResolveLaunch, SwitchSchedule
+from tocsin.model.entry import Entry
 from tocsin.replica.audits import Judged, Wanted, Window, judge_by_id, judge_next, retraced
 from tocsin.state import accounts
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
@@ -324,10 +327,33 @@ _acts: dict[str, Callable[[Desk, str, Any], object]] = {
     "pause": lambda desk, id, _: desk.command(SwitchSchedule(id, enabled=False)),
     "resume": lambda desk, id, _: desk.command(SwitchSchedule(id, enabled=True)),
     "backfill": lambda desk, id, _: desk.command(Backfill(id, START, desk.now_ms // 1000)),
+    "insist": lambda desk, id, _: desk.command(Backfill(id, START, desk.now_ms // 1000, unrecorded=True)),
+    "resolve": lambda desk, id, _: _resolve(desk, id),
+    "forget": lambda desk, id, _: desk.forget(each=3),
+    "office": lambda desk, id, _: desk.take_office(),
     "lose": lambda desk, id, _: desk.commit(
         c.TookOffice(desk.store.meta.term + 1, "x"), c.Restored(desk.now_ms)
     ),
 }
+
+
+def _resolve(desk: Desk, id: str) -> None:
+    """A person looks at all that is in doubt, and finds that it was not launched, mostly."""
+    outcomes: Iterator[Literal["skipped", "succeeded", "relaunch"]] = cycle(
+        ("skipped", "skipped", "succeeded", "skipped", "relaunch")
+    )
+    for instant_s, state in desk.states_of(id).items():
+        if state == "in_doubt":
+            with suppress(Refused):
+                desk.command(ResolveLaunch(f"{id}-{instant_s}", next(outcomes)))
+
+
+def _end(desk: Desk, how: Outcome | Callable[[Desk, int], None]) -> None:
+    for lid in sorted(desk.flights)[:3]:
+        if isinstance(how, Outcome):
+            desk.end(lid, how)
+        else:
+            how(desk, lid)
 
 
 def _time(desk: Desk, seconds: int, kind: str) -> None:
@@ -342,19 +368,50 @@ def _time(desk: Desk, seconds: int, kind: str) -> None:
         desk.commit(c.Returned(before_ms))
 
 
+_ENDS: list[Outcome | Callable[[Desk, int], None]] = [
+    SUCCEEDED,
+    FAILED,
+    Outcome(Verdict.UNKNOWN, reason="cut"),
+    Desk.expire,
+    Desk.withdraw,
+]
 _steps = st.one_of(
     st.tuples(st.sampled_from(sorted(_acts)), st.sampled_from("ab"), _fields),
     st.tuples(
         st.sampled_from(["acting", "acting", "away", "put back", "unnoticed"]), st.integers(1, 200), st.none()
     ),
-    st.tuples(st.just("ends"), st.sampled_from([SUCCEEDED, FAILED]), st.none()),
+    st.tuples(st.just("ends"), st.sampled_from(_ENDS), st.none()),
 )
+
+
+class _Readers:
+    """All who retrace the journal: a leader that goes along with it, and whoever asks later, for pages of it."""
+
+    def __init__(self) -> None:
+        self._live = Retrace()
+        self._judged = 0
+
+    def go_on(self, desk: Desk) -> list[Finding]:
+        entries = self._entries(desk)[self._judged :]
+        self._judged += len(entries)
+        return retraced(desk.db, self._live, entries)
+
+    def pages(self, desk: Desk, size: int) -> list[Finding]:
+        entries, found = self._entries(desk), []
+        for first in range(0, len(entries), size):
+            term = entries[first - 1][1].term if first else 0
+            found += retraced(desk.db, Retrace(term), entries[first : first + size])
+        return found
+
+    @staticmethod
+    def _entries(desk: Desk) -> list[tuple[int, Entry]]:
+        return [(seq, codec.decode(raw, seq)) for seq, raw in enumerate(desk.records, 1)]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_steps, max_size=25))
 def whatever_happens_every_occurrence_is_accounted_for(steps: list[tuple[str, Any, Any]]) -> None:
-    desk = Desk(START)
+    desk, readers = Desk(START), _Readers()
     try:
         put(desk, id="a", cron="@every 37s")
         for act, first, second in steps:
@@ -364,15 +421,17 @@ def whatever_happens_every_occurrence_is_accounted_for(steps: list[tuple[str, An
                 except TocsinError:
                     continue  # refused, as it may be
             elif act == "ends":
-                for lid in sorted(desk.flights)[:3]:
-                    desk.end(lid, first)
+                _end(desk, first)
             else:
                 _time(desk, first, act)
             for each in _judged(desk, from_s=START - 1000):
                 assert each.account.findings == []
                 assert _is_added_up(each.account.counts)
-        entries = [(seq, codec.decode(raw, seq)) for seq, raw in enumerate(desk.records, 1)]
-        assert retraced(desk.db, Retrace(), entries) == []
+            if act != "ends":  # a leader looks now and then
+                assert readers.go_on(desk) == []
+        assert readers.go_on(desk) == []
+        for size in (len(desk.records), 7, 1):
+            assert readers.pages(desk, size) == []
     finally:
         desk.close()
 

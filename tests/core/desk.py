@@ -136,6 +136,14 @@ class Desk:
         (flight.cancel,) = self.db.execute("SELECT cancel FROM launch WHERE lid = ?", (lid,)).fetchone()
         self.commit(*changes_of(Reports({}, [(flight, outcome)]), _targets(), self.now_ms))
 
+    def expire(self, lid: int) -> None:
+        """It waited for a place until its deadline had passed: it is never called."""
+        self.commit(*changes_of(Reports(expired=[self.flights.pop(lid)]), _targets(), self.now_ms))
+
+    def withdraw(self, lid: int) -> None:
+        """The leader leaves before the call."""
+        self.commit(*changes_of(Reports(withdrawn=[self.flights.pop(lid)]), _targets(), self.now_ms))
+
     def tell(self, lid: int, outcome: Outcome) -> object:
         """The replica that made the call tells, late, how it ended."""
         (row,) = queries.orders(self.db, [lid])

@@ -13,9 +13,11 @@ from tocsin.decide.retrace import Retrace
 from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model.audit import Finding
+from tocsin.model.command import Backfill, ResolveLaunch
 from tocsin.model.entry import Entry
+from tocsin.model.launch import LaunchState
 from tocsin.replica.audits import retraced
-from tocsin.targets.contract import SUCCEEDED
+from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 _Entries = list[tuple[int, Entry]]
 
@@ -95,6 +97,177 @@ def a_second_start_is_found_though_the_first_was_trimmed(desk: Desk) -> None:
     (found,) = _findings(desk, kept)
     assert (found.kind, found.schedule) == ("doubled", "a")
     assert "by the record another one did" in found.told
+
+
+# What was not launched, and is launched after the fact
+
+
+def _not_launched(desk: Desk, how: str) -> None:
+    """An occurrence that was handed over, and is known not to have been launched."""
+    put(desk, cron="@every 60s", deadline="10s")
+    at(desk, 60)
+    lid = only_flight(desk)
+    if how == "withdrawn":
+        desk.withdraw(lid)
+        desk.take_office()
+        desk.now_ms += 5_000
+        desk.turns()
+        desk.now_ms += 10_000
+    if how in ("expired", "withdrawn"):
+        desk.expire(lid)
+        return
+    if how == "told":
+        desk.take_office()  # its caller is silent, and another one leads
+    desk.end(lid, Outcome(Verdict.UNKNOWN, reason="cut"))
+    if how == "told":
+        desk.tell(lid, Outcome(Verdict.NOT_STARTED, reason="the receiver was never reached"))
+    else:
+        desk.command(ResolveLaunch(f"s-{START + 60}", "skipped"))
+
+
+def _backfill(desk: Desk, **more: bool) -> None:
+    desk.now_ms += 1_000
+    desk.command(Backfill("s", START, START + 61, **more))
+
+
+@pytest.mark.parametrize("how", ["expired", "withdrawn", "resolved", "told"])
+def what_was_not_launched_and_is_backfilled_is_not_doubled(desk: Desk, how: str) -> None:
+    _not_launched(desk, how)
+    assert _findings(desk) == []
+    _backfill(desk)
+    assert _findings(desk) == [], "while it waits"
+    desk.now_ms += 1_000
+    desk.turns()
+    assert _findings(desk) == [], "while it is open"
+    desk.end(only_flight(desk), SUCCEEDED)
+    assert _findings(desk) == []
+    for place in range(len(desk.records)):
+        assert _findings(desk, _entries(desk)[place:]) == [], "whatever was trimmed"
+        assert _findings(desk, _entries(desk)[:place]) == [], "whatever the page ends with"
+
+
+@pytest.mark.parametrize("how", ["expired", "resolved"])
+def what_is_backfilled_again_after_it_expired_again_is_not_doubled(desk: Desk, how: str) -> None:
+    _not_launched(desk, how)
+    live, judged = Retrace(), 0
+    for _ in range(3):
+        _backfill(desk)
+        desk.turns()
+        desk.expire(only_flight(desk))
+        assert retraced(desk.db, live, _entries(desk)[judged:]) == []
+        judged = len(desk.records)
+    assert _findings(desk) == []
+
+
+@pytest.mark.parametrize("is_judged_before", [True, False])
+def what_has_no_record_any_more_and_is_asked_for_nevertheless_is_not_doubled(
+    desk: Desk, is_judged_before: bool
+) -> None:
+    put(desk, cron="@every 60s", overlap="forbid")
+    at(desk, 60)
+    desk.end(only_flight(desk), SUCCEEDED)
+    live = Retrace()
+    if is_judged_before:
+        assert retraced(desk.db, live, _entries(desk)) == []
+    judged = len(desk.records) if is_judged_before else 0
+    desk.forget(each=0)
+    _backfill(desk, unrecorded=True)
+    desk.turns()
+    desk.end(only_flight(desk), SUCCEEDED)
+    assert retraced(desk.db, live, _entries(desk)[judged:]) == []
+
+
+def what_was_withdrawn_before_its_call_and_is_backfilled_is_not_doubled(desk: Desk) -> None:
+    put(desk, cron="@every 60s")
+    at(desk, 60)
+    desk.withdraw(only_flight(desk))
+    desk.db.execute(f"UPDATE launch SET state = {LaunchState.SKIPPED:d}, retry_at_ms = NULL")
+    _backfill(desk)
+    desk.turns()
+    assert _findings(desk) == []
+
+
+def a_withdrawn_repeat_does_not_hide_the_call_before_it(desk: Desk) -> None:
+    put(desk, cron="@every 60s", retry={"limit": 2, "backoff": "2s", "jitter": 0})
+    at(desk, 60)
+    desk.end(only_flight(desk), FAILED)
+    at(desk, 62)
+    desk.withdraw(only_flight(desk))
+    desk.db.execute(f"UPDATE launch SET state = {LaunchState.SKIPPED:d}, retry_at_ms = NULL")
+    _backfill(desk)
+    assert [found.kind for found in _findings(desk)] == ["doubled"]
+
+
+def a_start_behind_a_backfill_of_the_same_name_is_found(desk: Desk) -> None:
+    _not_launched(desk, "expired")
+    entries = _entries(desk)
+    _, start = _start(entries)
+    _backfill(desk)
+    desk.turns()
+    desk.end(only_flight(desk), SUCCEEDED)
+    entries = _with(_entries(desk), -1, start)
+    asked = next(seq for seq, entry in entries if isinstance(entry.changes[0], c.BackfillRequested))
+    (found,) = _findings(desk, entries)
+    assert (found.kind, found.schedule) == ("doubled", "s")
+    (found,) = _findings(desk, entries[-1:])
+    assert found.kind == "doubled", "though both starts before it were trimmed"
+    assert f"entry {asked} asked for it after the fact" in found.told
+
+
+@pytest.mark.parametrize("outcome", [SUCCEEDED, FAILED, Outcome(Verdict.UNKNOWN, reason="cut"), None])
+@pytest.mark.parametrize("overlap", ["allow", "queue"])
+def a_backfill_of_what_was_launched_is_found(desk: Desk, outcome: Outcome | None, overlap: str) -> None:
+    """A state that takes what was called for skipped launches the same name twice."""
+    put(desk, cron="@every 60s", overlap=overlap)
+    at(desk, 60)
+    if outcome is not None:
+        desk.end(only_flight(desk), outcome)
+    else:
+        desk.flights.clear()
+    desk.db.execute(f"UPDATE launch SET state = {LaunchState.SKIPPED:d}, doubt = NULL, held_ms = NULL")
+    _backfill(desk)
+    assert [found.kind for found in _findings(desk)] == ["doubled"], "while it waits"
+    desk.turns()
+    desk.end(only_flight(desk), SUCCEEDED)
+    (found,) = _findings(desk)
+    assert (found.kind, found.schedule) == ("doubled", "s")
+    assert found.at is not None
+    assert found.at.timestamp() == START + 60
+
+
+def a_second_backfill_of_what_the_first_launched_is_found(desk: Desk) -> None:
+    _not_launched(desk, "expired")
+    _backfill(desk)
+    desk.turns()
+    desk.end(only_flight(desk), SUCCEEDED)
+    desk.db.execute(f"UPDATE launch SET state = {LaunchState.SKIPPED:d}")
+    _backfill(desk)
+    assert [found.kind for found in _findings(desk)] == ["doubled"]
+
+
+def a_backfill_of_what_was_launched_is_found_though_other_launches_were_forgotten(desk: Desk) -> None:
+    put(desk, cron="@every 30s")
+    for second in (30, 60):
+        at(desk, second)
+        desk.end(only_flight(desk), SUCCEEDED)
+    desk.forget(each=1)
+    desk.db.execute(f"UPDATE launch SET state = {LaunchState.SKIPPED:d}")
+    _backfill(desk)
+    (found,) = _findings(desk)
+    assert found.at is not None
+    assert (found.kind, found.at.timestamp()) == ("doubled", START + 60)
+
+
+def a_backfill_that_is_refused_what_was_launched_meanwhile_is_no_second_start(desk: Desk) -> None:
+    put(desk, cron="@every 60s")
+    at(desk, 60)
+    desk.commit(c.BackfillRequested("s", [START, START + 60]))
+    desk.turns()
+    desk.end(only_flight(desk), SUCCEEDED)
+    assert _findings(desk) == []
+
+
+# Order
 
 
 def an_attempt_that_is_begun_twice_in_one_term_is_found(desk: Desk) -> None:

@@ -98,6 +98,15 @@ class Started(NamedTuple):
     kind: int
     attempt: int
     started_ms: int | None
+    """The first start, or the first since it was backfilled."""
+    asked_ms: int | None = None
+    """When a person asked for it after the fact, the last time."""
+    asked_seq: int | None = None
+    """The entry of that. None: it was not asked for, or nobody knows any more by which entry."""
+
+    def is_asked_after(self, seq: int) -> bool:
+        """Was it backfilled behind that entry? Then the record says nothing of what the entry started or ended."""
+        return self.asked_ms is not None and (self.asked_seq is None or seq < self.asked_seq)
 
 
 class Force(NamedTuple):

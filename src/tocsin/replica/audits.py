@@ -12,6 +12,7 @@ from tocsin.decide.retention import Retention
 from tocsin.decide.retrace import Known, Retrace, mentioned
 from tocsin.errors import Gap, InvalidSchedule
 from tocsin.model.audit import Finding, Past
+from tocsin.model.change import BackfillRequested
 from tocsin.model.entry import Entry
 from tocsin.state import accounts, traces
 
@@ -85,12 +86,15 @@ def retraced(db: sqlite3.Connection, retrace: Retrace, entries: Sequence[tuple[i
     named = mentioned(entries)
     with accounts.at_one_moment(db):
         by_lid = traces.known_lids(db, named.lids)
-        sids = {sid: None for sid, _ in named.launches} | {row.sid: None for row in by_lid.values()}
+        by_id = traces.known_sids(db, list({id: None for id, _ in named.names}))
+        asked = [(by_id[id], instant_s) for id, instant_s in named.names if id in by_id]
+        sids = dict.fromkeys([sid for sid, _ in named.launches] + [row.sid for row in by_lid.values()])
         known = Known(
-            launches=traces.known_launches(db, named.launches),
+            launches=traces.known_launches(db, [*named.launches, *asked]),
             by_lid=by_lid,
             versions=traces.known_versions(db, named.versions),
-            ids=traces.known_ids(db, list(sids)),
+            ids=traces.known_ids(db, list(sids)) | {sid: id for id, sid in by_id.items()},
+            sids=by_id,
             next_lid=traces.next_lid(db),
         )
     return retrace.judge(entries, known)
@@ -113,7 +117,10 @@ def in_portions(entries: Sequence[tuple[int, Entry]]) -> Iterator[list[tuple[int
 def weight_of(entry: Entry) -> int:
     """How many launches it names."""
     return sum(
-        len(getattr(change, "sids", ())) + len(getattr(change, "lids", ())) for change in entry.changes
+        len(change.instants_s)
+        if isinstance(change, BackfillRequested)
+        else len(getattr(change, "sids", ())) + len(getattr(change, "lids", ()))
+        for change in entry.changes
     )
 
 

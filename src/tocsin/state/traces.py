@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from tocsin.model.audit import Force, Started
 from tocsin.model.launch import CLOSED_FROM, LaunchState
 from tocsin.model.rule import encode_rule
 from tocsin.state.views import decode_spec
 
+_STARTED = "l.lid, l.sid, l.instant_s, l.kind, l.attempt, l.started_ms, l.asked_ms"
 _OF_THESE = "sid IN (SELECT value FROM json_each(?))"
 
 
@@ -19,20 +21,39 @@ def known_launches(
 ) -> dict[tuple[int, int], Started]:
     """By schedule and instant."""
     rows = db.execute(
-        "SELECT l.lid, l.sid, l.instant_s, l.kind, l.attempt, l.started_ms FROM json_each(?) j CROSS JOIN launch l "
+        f"SELECT {_STARTED} FROM json_each(?) j CROSS JOIN launch l "
         "ON l.sid = j.value ->> 0 AND l.instant_s = j.value ->> 1 AND l.kind = 0",
         (json.dumps(pairs),),
-    )
-    return {(row[1], row[2]): Started(*row) for row in rows}
+    ).fetchall()
+    return {(found.sid, found.instant_s): found for found in _with_backfills(db, rows)}
 
 
 def known_lids(db: sqlite3.Connection, lids: Sequence[int]) -> dict[int, Started]:
     rows = db.execute(
-        "SELECT lid, sid, instant_s, kind, attempt, started_ms FROM launch "
-        "WHERE lid IN (SELECT value FROM json_each(?))",
-        (json.dumps(lids),),
-    )
-    return {row[0]: Started(*row) for row in rows}
+        f"SELECT {_STARTED} FROM launch l WHERE lid IN (SELECT value FROM json_each(?))", (json.dumps(lids),)
+    ).fetchall()
+    return {found.lid: found for found in _with_backfills(db, rows)}
+
+
+def _with_backfills(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> list[Started]:
+    """With the entries that asked for them. All that one request asked for has the same time: it is looked up once."""
+    found = [Started(*row) for row in rows]
+    asked: set[tuple[int, int | None]] = {
+        (each.sid, each.asked_ms) for each in found if each.asked_ms is not None
+    }
+    if not asked:
+        return found
+    ids = known_ids(db, [sid for sid, _ in asked])
+    seqs = {pair: _backfill_seq(db, ids.get(pair[0], ""), pair[1]) for pair in asked}
+    return [each._replace(asked_seq=seqs.get((each.sid, each.asked_ms))) for each in found]
+
+
+def _backfill_seq(db: sqlite3.Connection, id: str, asked_ms: int | None) -> int | None:
+    found = db.execute(
+        "SELECT seq FROM record WHERE about = ? AND act = 'backfilled' AND at_ms = ? ORDER BY rid DESC LIMIT 1",
+        (id, asked_ms),
+    ).fetchone()
+    return None if found is None else int(found[0])
 
 
 def known_versions(db: sqlite3.Connection, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Force]:
@@ -63,6 +84,13 @@ def known_ids(db: sqlite3.Connection, sids: Sequence[int]) -> dict[int, str]:
     asked = json.dumps(sids)
     found = dict(db.execute(f"SELECT sid, id FROM revision WHERE {_OF_THESE}", (asked,)).fetchall())
     return found | dict(db.execute(f"SELECT sid, id FROM schedule WHERE {_OF_THESE}", (asked,)).fetchall())
+
+
+def known_sids(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
+    asked = json.dumps(ids)
+    there = "SELECT id, sid FROM {} WHERE id IN (SELECT value FROM json_each(?))"
+    found = dict(db.execute(there.format("revision"), (asked,)).fetchall())
+    return found | dict(db.execute(there.format("schedule"), (asked,)).fetchall())
 
 
 def unanswered(db: sqlite3.Connection, limit: int) -> int:

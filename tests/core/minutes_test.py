@@ -185,6 +185,24 @@ def a_random_history_is_counted_as_its_rows_tell(desk: Recounting, seed: int) ->
     desk.check()
 
 
+def a_herd_that_was_called_in_groups_has_the_time_of_each_group(desk: Recounting) -> None:
+    for number in range(40):
+        put(desk, id=f"s{number}", cron="* * * * *")
+    desk.now_ms += 61_000
+    desk.turns()
+    flights = [desk.flights.pop(lid) for lid in sorted(desk.flights)]
+    started_ms = flights[0].order.generated_at_ms
+    late_ms = [0] * 2 + [700] * 20 + [2_300] * 15 + [900] * 3
+    for flight, each_ms in zip(flights, late_ms, strict=True):
+        flight.note_call(started_ms + each_ms)
+    desk.now_ms += 5_000
+    desk.commit(*changes_of(Reports(ended=[(flight, SUCCEEDED) for flight in flights]), {}, desk.now_ms))
+    for flight, each_ms in zip(flights, late_ms, strict=True):
+        ((called_ms,),) = desk.db.execute("SELECT called_ms FROM launch WHERE lid = ?", (flight.lid,))
+        assert called_ms == (started_ms + each_ms if each_ms else None)
+    desk.check()
+
+
 def _define(desk: Recounting, chance: random.Random) -> None:
     put(
         desk,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from tocsin.clock import SystemClock
 from tocsin.model.target import NullTarget as NullSpec
@@ -12,7 +15,7 @@ from tocsin.replica.flight import Flight
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.office import SoleOffice
 from tocsin.replica.reports import ENDS_AT_ONCE, REASON_BYTES_AT_ONCE, Reports
-from tocsin.targets.contract import SUCCEEDED, Order, Outcome, Verdict
+from tocsin.targets.contract import SUCCEEDED, TOO_LATE, Order, Outcome, Verdict
 from tocsin.targets.null import NullTarget
 
 
@@ -70,3 +73,39 @@ def without_the_office_nothing_is_called(tmp_path: Path) -> None:
     reports = asyncio.run(run())
     assert reports.ended == []
     assert [flight.lid for flight in reports.withdrawn] == [1]
+
+
+HANDED_MS = 1_700_000_000_000
+
+
+class _Stopped(SystemClock):
+    def wall_ms(self) -> int:
+        return HANDED_MS
+
+
+class _Sending(NullTarget):
+    """Tells of each event of a batch but the first that it was sent a second after the one before. The last one was
+    not sent."""
+
+    async def launch_batch(self, orders: Sequence[Order]) -> Sequence[Outcome]:
+        later = [
+            msgspec.structs.replace(SUCCEEDED, called_ms=HANDED_MS + 1_000 * number)
+            for number in range(1, len(orders) - 1)
+        ]
+        return [SUCCEEDED, *later, TOO_LATE]
+
+
+def the_events_of_a_batch_are_called_when_each_of_them_was_sent() -> None:
+    async def run() -> Reports:
+        office = SoleOffice()
+        office.renewed(0.0)
+        launcher = Launcher({"null": _Sending()}, office, _Stopped(), lambda: None)
+        launcher.hand_over([_flight(number) for number in range(5)])
+        await launcher.settled()
+        return launcher.take()
+
+    reports = asyncio.run(run())
+    calls = [flight.called_ms for flight, _ in reports.ended]
+    assert calls == [HANDED_MS, HANDED_MS + 1_000, HANDED_MS + 2_000, HANDED_MS + 3_000]
+    assert reports.is_plain
+    assert [(flight.lid, flight.called_ms) for flight in reports.withdrawn] == [(4, None)]

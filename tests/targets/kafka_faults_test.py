@@ -14,6 +14,7 @@ from confluent_kafka import Message
 from tests.brokers.kafka import KafkaBroker, Topic, headers_of, kafka
 from tests.journal.proxy import Proxy
 from tests.ports import own_port
+from tests.replica.lone import LeapClock
 from tests.targets.kafka_support import boot_s, named, orders_for, running
 
 from tocsin.clock import SystemClock
@@ -325,6 +326,34 @@ def what_is_not_acknowledged_in_time_is_in_doubt(broker: KafkaBroker) -> None:
     outcome = asyncio.run(tried())
     assert outcome.verdict is Verdict.UNKNOWN
     assert "0.5s" in outcome.reason
+
+
+def the_time_until_a_broker_answers_is_not_that_of_the_call(broker: KafkaBroker) -> None:
+    topic, clock = _new_topic(broker, "awaited"), LeapClock()
+
+    async def tried() -> tuple[int, Sequence[Outcome]]:
+        async with running(broker.address, clock=clock) as target:
+            first = order_for(KafkaSpec(topic=topic), "suite/first-1")
+            assert (await target.launch(first)).verdict is Verdict.SUCCEEDED
+            broker.signal(signal.SIGSTOP)
+            try:
+                clock.ahead_s += (
+                    1.0  # the broker has not been heard lately, so it is asked before anything is sent
+                )
+                since_ms = clock.wall_ms()
+                sending = asyncio.create_task(target.launch_batch(orders_for(topic, 300)))
+                await asyncio.sleep(0)
+                clock.ahead_s += 5.0
+            finally:
+                broker.signal(signal.SIGCONT)
+            async with asyncio.timeout(LONG_S):
+                return since_ms, await sending
+
+    since_ms, outcomes = asyncio.run(tried())
+    assert {outcome.verdict for outcome in outcomes} == {Verdict.SUCCEEDED}
+    for outcome in outcomes:
+        assert outcome.called_ms is not None
+        assert since_ms + 5_000 <= outcome.called_ms <= clock.wall_ms()
 
 
 def memory_is_bounded_while_a_broker_is_down(broker: KafkaBroker) -> None:

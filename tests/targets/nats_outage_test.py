@@ -12,6 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.brokers.nats import NatsServer, arrived, make_stream
+from tests.journal.proxy import proxy
+from tests.replica.lone import LeapClock
 from tests.targets.nats_support import (
     SPEC,
     connected,
@@ -23,6 +25,8 @@ from tests.targets.nats_support import (
 )
 
 from tocsin.clock import SystemClock
+from tocsin.journal.etcd.endpoints import Endpoint
+from tocsin.model.target import NatsTarget as NatsSpec
 from tocsin.targets.contract import Order, Outcome, Verdict
 from tocsin.targets.nats.target import NatsTarget
 from tocsin.testing.targets import order_for
@@ -214,5 +218,29 @@ def to_stop_lets_go_of_the_connection_and_of_what_waits(server: NatsServer) -> N
         for _ in range(5):
             await asyncio.sleep(0)
         assert len(os.listdir("/proc/self/fd")) == before
+
+    asyncio.run(tried())
+
+
+def the_time_until_the_server_is_asked_for_the_stream_is_not_that_of_the_call(server: NatsServer) -> None:
+    async def tried() -> None:
+        await make_stream(server.url, "events.>")
+        clock = LeapClock()
+        async with proxy(Endpoint("127.0.0.1", server.port)) as between:
+            target = await connected(f"nats://127.0.0.1:{between.endpoint.port}", clock=clock)
+            between.requests.clear()
+            since_ms = clock.wall_ms()
+            sending = asyncio.create_task(target.launch_batch(numbered(300)))
+            await between.held.wait()  # the question for the stream, and no event
+            clock.ahead_s += 5.0
+            between.requests.set()
+            outcomes = await sending
+            refused = await target.launch(order_for(NatsSpec(subject="nobody.listens.to.this")))
+            await target.stop()
+        assert {outcome.verdict for outcome in outcomes} == {Verdict.SUCCEEDED}
+        for outcome in outcomes:
+            assert outcome.called_ms is not None
+            assert since_ms + 5_000 <= outcome.called_ms <= clock.wall_ms()
+        assert (refused.verdict, refused.called_ms) == (Verdict.NOT_STARTED, None)
 
     asyncio.run(tried())

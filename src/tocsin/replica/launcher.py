@@ -187,7 +187,7 @@ class Launcher:
         """What came back since the last time, as much as fits into one entry."""
         reports, self._reports = self._reports, Reports()
         some = reports.ended[:most]
-        reports.is_plain = [outcome for _, outcome in some].count(SUCCEEDED) == len(some)
+        reports.is_plain = [outcome.verdict for _, outcome in some].count(Verdict.SUCCEEDED) == len(some)
         count = len(some) if reports.is_plain else fitting(some)
         self._reports.ended = reports.ended[count:]
         del reports.ended[count:]
@@ -427,10 +427,12 @@ class Launcher:
             self._outstanding[kind].give_back(kind, count)
             self._payloads.give_back(kind, size)
         self._batches.pop(number, None)  # not where the process lets go of it: then nobody knows its end
-        if flights and now_ms - min(f.order.generated_at_ms for f in flights) > CALLED_AT_ONCE_MS:
-            for flight in flights:
-                flight.note_call(now_ms)
-        if outcomes.count(SUCCEEDED) == len(flights):
+        is_plain = outcomes.count(SUCCEEDED) == len(flights)
+        is_late = flights and now_ms - min(f.order.generated_at_ms for f in flights) > CALLED_AT_ONCE_MS
+        if is_late or not is_plain:
+            for flight, outcome in zip(flights, outcomes, strict=True):
+                flight.note_call(outcome.called_ms or now_ms)
+        if is_plain:
             self._reports.ended += zip(flights, outcomes, strict=True)
         else:
             self._land_batch(flights, outcomes)

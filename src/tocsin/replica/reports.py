@@ -27,7 +27,7 @@ class Reports(msgspec.Struct):
     expired: list[Flight] = msgspec.field(default_factory=list)
     """Never called: their deadline has passed."""
     is_plain: bool = False
-    """All that ended did so well, and there is no more to say of it: a herd is not gone through again and again."""
+    """All that ended did so well: a herd is not gone through again and again."""
 
     def __bool__(self) -> bool:
         return bool(self.accepted or self.ended or self.withdrawn or self.expired)

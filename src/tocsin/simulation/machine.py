@@ -239,12 +239,12 @@ class Machine:
     def _setup(self, process: Process) -> Setup:
         around, clock = self._around, self.clock
         ids = around.chance.of(f"ids {process}")
-        http = self.http = Http(process, clock, around.network, around.receivers, around.worst_moment)
-        herd = Herd(process, clock, around.network, around.receivers, around.worst_moment)
-        command = Exec(process, clock, around.network, around.receivers, around.worst_moment, self.workshop)
-        names = list(around.houses())
         paths = Paths(self.data)
         guard = ClockGuard(clock, paths.clock, f"{self.name} {self.boots}")
+        outward = process, clock, guard, around.network, around.receivers, around.worst_moment
+        http, herd, command = Http(*outward), Herd(*outward), Exec(*outward, self.workshop)
+        self.http = http
+        names = list(around.houses())
         return Setup(
             name=self.name,
             paths=paths,

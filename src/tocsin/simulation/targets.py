@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+import msgspec
+
+from tocsin.clock import Clock
 from tocsin.cron import parse_duration
 from tocsin.model.target import HttpTarget, TargetSpec
 from tocsin.simulation.clocks import MachineClock
@@ -29,12 +32,15 @@ class _Base:
         self,
         process: Process,
         clock: MachineClock,
+        guard: Clock,
         network: Network,
         receivers: Receivers,
         worst_moment: WorstMoment,
     ) -> None:
         self._process = process
         self._clock = clock
+        self._guard = guard
+        """The same, as far as it is believed: what goes into the record is by this one."""
         self._network = network
         self._receivers = receivers
         self._worst_moment = worst_moment
@@ -69,11 +75,12 @@ class Http(_Base):
         self,
         process: Process,
         clock: MachineClock,
+        guard: Clock,
         network: Network,
         receivers: Receivers,
         worst_moment: WorstMoment,
     ) -> None:
-        super().__init__(process, clock, network, receivers, worst_moment)
+        super().__init__(process, clock, guard, network, receivers, worst_moment)
         self._calls: dict[tuple[str, int], asyncio.Future[Outcome]] = {}
 
     @property
@@ -90,16 +97,18 @@ class Http(_Base):
         loop = self._receivers.loop
         answer: asyncio.Future[Outcome] = loop.create_future()
         self._send(order, answer)
+        called_ms = self._guard.wall_ms()
         key = order.name, order.attempt
         self._calls[key] = answer
         patience_s = parse_duration(order.target.timeout, field="target.timeout")
         try:
             async with asyncio.timeout(min(patience_s, order.timeout_s or patience_s)):
-                return await answer
+                outcome = await answer
         except TimeoutError:
-            return Outcome(Verdict.UNKNOWN, "no answer in time")
+            outcome = Outcome(Verdict.UNKNOWN, "no answer in time")
         finally:
             self._calls.pop(key, None)
+        return outcome if outcome is _REFUSED else msgspec.structs.replace(outcome, called_ms=called_ms)
 
     def _send(self, order: Order, answer: asyncio.Future[Outcome]) -> None:
         assert isinstance(order.target, HttpTarget)
@@ -153,12 +162,13 @@ class Exec(_Base):
         self,
         process: Process,
         clock: MachineClock,
+        guard: Clock,
         network: Network,
         receivers: Receivers,
         worst_moment: WorstMoment,
         workshop: Workshop,
     ) -> None:
-        super().__init__(process, clock, network, receivers, worst_moment)
+        super().__init__(process, clock, guard, network, receivers, worst_moment)
         self._workshop = workshop
 
     def idempotent(self, spec: TargetSpec) -> bool:
@@ -200,10 +210,11 @@ class Herd(_Base):
         late = [has_ended(order.until_s, now_s) for order in orders]
         await asyncio.sleep(0.001)
         clock_ms, now_ms = self._clock.wall_ms(), self._receivers.now_ms()
+        sent = msgspec.structs.replace(SUCCEEDED, called_ms=self._guard.wall_ms())
         for order, is_late in zip(orders, late, strict=True):
             if not is_late:
                 self._receivers.herd(order, self._process, now_ms, clock_ms)
-        return [TOO_LATE if is_late else SUCCEEDED for is_late in late]
+        return [TOO_LATE if is_late else sent for is_late in late]
 
     async def watch(self, order: Order) -> Outcome:
         return SUCCEEDED

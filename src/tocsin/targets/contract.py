@@ -73,7 +73,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     permanent: bool = False
     ended_ms: int | None = None
     called_ms: int | None = None
-    """When the call was made, where the target knows that better than whoever asked it to."""
+    """When the call was made: when its first byte left, when the command began. None: it was not made, or it was made
+    as soon as the target was asked to."""
 
     @property
     def is_too_late(self) -> bool:

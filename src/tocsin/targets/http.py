@@ -163,7 +163,9 @@ class _Call:
                 else "before anything was sent"
             )
             outcome = Outcome(Verdict.CANCELLED, f"cancelled {how}")
-        return msgspec.structs.replace(outcome, ended_ms=self._clock.wall_ms())
+        return msgspec.structs.replace(
+            outcome, ended_ms=self._clock.wall_ms(), called_ms=self._passage.called_ms
+        )
 
     def cancel(self) -> None:
         self._cancelled = True

@@ -1,4 +1,4 @@
-"""How far an HTTP call got, and the last look at the clock before its first byte leaves.
+"""How far an HTTP call got, when, and the last look at the clock before its first byte leaves.
 
 aiohttp's tracing tells when a connection is there and when something is about to be written. It hands the headers to
 the socket together with the first bytes of the body, or at once if there is no body; in both cases directly after it
@@ -28,10 +28,11 @@ class Passage:
     def __init__(self, until_s: float | None, clock: Clock, *, has_body: bool) -> None:
         self.connected = False
         """From here on an error leaves doubt."""
+        self.called_ms: int | None = None
+        """When the first byte left; None: none did."""
         self._until_s = until_s
         self._clock = clock
         self._has_body = has_body
-        self._sent = False
         self._refused = False
         self._patience = asyncio.timeout(None)
 
@@ -57,7 +58,7 @@ class Passage:
             self._go()
 
     def about_to_write_body(self) -> None:
-        if not self._sent:
+        if self.called_ms is None:
             self.look_at_the_clock()
             self._go()
 
@@ -69,7 +70,7 @@ class Passage:
 
     def _go(self) -> None:
         self._patience.reschedule(None)  # the answer may take as long as it takes
-        self._sent = True
+        self.called_ms = self._clock.wall_ms()
 
 
 def guarded_session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:

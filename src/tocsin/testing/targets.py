@@ -26,6 +26,8 @@ from tocsin.targets.contract import BatchTarget, Order, Outcome, Target, Verdict
 
 _LONG_S = 20.0
 """No claim takes this long unless something hangs."""
+_COARSE_MS = 20
+"""A target may take the time of a call from a file system, whose clock is a little behind."""
 
 
 class Harness(ABC):
@@ -267,6 +269,21 @@ async def of_a_batch_only_what_has_authority_is_started(harness: Harness) -> Non
     assert [outcome.verdict for outcome in outcomes] == expected
 
 
+async def a_time_of_the_call_lies_between_order_and_end(harness: Harness) -> None:
+    clock = SystemClock()
+    since_ms = clock.wall_ms() - _COARSE_MS
+    outcome = await see_through(harness.target, order_for(harness.succeeds))
+    if outcome.called_ms is not None:
+        assert since_ms <= outcome.called_ms <= clock.wall_ms(), outcome
+
+
+async def what_cannot_start_has_no_time_of_a_call(harness: Harness) -> None:
+    if harness.cannot_start is None:
+        return
+    outcome = await see_through(harness.target, order_for(harness.cannot_start))
+    assert outcome.called_ms is None, outcome
+
+
 async def what_was_never_launched_has_no_output(harness: Harness) -> None:
     assert await harness.target.output("suite/never-1", 1) is None
 
@@ -293,6 +310,8 @@ CLAIMS: Sequence[Claim] = (
     what_came_too_late_can_be_launched_with_new_authority,
     authority_is_needed_to_start_and_not_to_end,
     of_a_batch_only_what_has_authority_is_started,
+    a_time_of_the_call_lies_between_order_and_end,
+    what_cannot_start_has_no_time_of_a_call,
     what_was_never_launched_has_no_output,
 )
 

@@ -25,6 +25,8 @@ from tocsin.replica.launcher import Launcher
 from tocsin.replica.outlook import Outlook
 from tocsin.replica.rounds import Rounds
 from tocsin.replica.scheduler import Agenda, agenda
+from tocsin.simulation.targets import Http
+from tocsin.targets.contract import Order, Outcome
 
 
 def time_outs_are_failures() -> AbstractContextManager[None]:
@@ -68,6 +70,15 @@ def deadlines_are_not_looked_at_before_the_call() -> AbstractContextManager[None
 
 def the_start_is_recorded_instead_of_the_call() -> AbstractContextManager[None]:
     return replaced(outcomes, _told_call=lambda flight, now_ms: None)
+
+
+def the_hand_over_is_recorded_instead_of_the_call() -> AbstractContextManager[None]:
+    sound = Http.launch
+
+    async def launch(self: Http, order: Order) -> Outcome:
+        return msgspec.structs.replace(await sound(self, order), called_ms=None)
+
+    return replaced(Http, launch=launch)
 
 
 def few_slots() -> AbstractContextManager[None]:
@@ -206,6 +217,18 @@ MUTANTS = (
         ),
         the_start_is_recorded_instead_of_the_call,
         few_slots,
+    ),
+    Mutant(
+        "hand-over recorded instead of the call",
+        "a launch whose call took a while to leave is recorded as started when its target was asked to make it",
+        ("deadline",),
+        Search(
+            ("pause before a call",),
+            3,
+            once_a_second(target=calling("plain")),
+            given={"for_s": 1.3},
+        ),
+        the_hand_over_is_recorded_instead_of_the_call,
     ),
     Mutant(
         "missed without a trace",

@@ -2,8 +2,9 @@
 
 Lateness is counted from the planned moment, by the clock of whoever decided, and again by the clock of whoever called:
 the first call of a launch is its start, and the record is to say so. A process that was paused between its last look at
-the clock and the call is excused. A launch that waited for an earlier one is judged by the version that is in force
-when its turn comes. Whoever asks for an occurrence after the fact knows that it is late.
+the clock and the call is excused for calling late, but the record is to say that it was late. A launch that waited for
+an earlier one is judged by the version that is in force when its turn comes. Whoever asks for an occurrence after the
+fact knows that it is late.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ def _calls(history: History, final: Final | None, by_id: Mapping[str, list[Versi
     calls = calls_by_name(history)
     for row in [] if final is None else final.launches:
         made = calls.get(row.name)
-        if row.is_manual or row.is_backfill or not made or _was_paused(history, made[0]):
+        if row.is_manual or row.is_backfill or not made:
             continue
         rules = [rule for rule in by_id.get(row.schedule, []) if rule.version == row.version]
         late_ms = made[0].clock_ms - row.planned_ms - SPARE_MS
         # A refused attempt is no call, but it was made in time: a further attempt has no deadline.
-        is_first = made[0].attempt == 1
+        is_first = made[0].attempt == 1 and not _was_paused(history, made[0])
         if is_first and rules and all(_is_past(rule, late_ms, row) for rule in rules):
             text = (
                 f"{row.name} was called for the first time {late_ms + SPARE_MS} ms late, behind its deadline"

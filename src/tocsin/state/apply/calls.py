@@ -12,7 +12,7 @@ from itertools import repeat
 
 from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
 from tocsin.state import minutes
-from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
+from tocsin.state.apply.context import HERD, Context, numbers
 
 _OPEN = f"state < {CLOSED_FROM}"
 _COUNTED = f"kind = {LaunchKind.SCHEDULED:d} AND asked_ms IS NULL AND (attempt_ms IS NULL OR attempt_ms > started_ms)"
@@ -26,11 +26,17 @@ def note(
     """Before anything else becomes of these attempts."""
     if called_ms is None:
         return
-    if len(lids) >= HERD and is_uniform(called_ms) and is_uniform(attempts) and called_ms[0] is not None:
-        _note_herd(context, lids, attempts[0], called_ms[0])
+    rows = [
+        (lid, n, at_ms) for lid, n, at_ms in zip(lids, attempts, called_ms, strict=True) if at_ms is not None
+    ]
+    if len(rows) < HERD * len(set(called_ms)):
+        _note(context, rows, _OPEN)
         return
-    rows = [row for row in zip(lids, attempts, called_ms, strict=True) if row[2] is not None]
-    _note(context, rows, _OPEN)
+    together: dict[tuple[int, int], list[int]] = {}
+    for lid, attempt, at_ms in rows:
+        together.setdefault((attempt, at_ms), []).append(lid)
+    for (attempt, at_ms), some in together.items():
+        _note_herd(context, some, attempt, at_ms)
 
 
 def note_doubted(context: Context, lid: int, attempt: int, called_ms: int | None) -> None:
@@ -39,7 +45,7 @@ def note_doubted(context: Context, lid: int, attempt: int, called_ms: int | None
         _note(context, [(lid, attempt, called_ms)], f"state = {LaunchState.IN_DOUBT:d}")
 
 
-def _note(context: Context, rows: Sequence[tuple[int, int, int | None]], which: str) -> None:
+def _note(context: Context, rows: Sequence[tuple[int, int, int]], which: str) -> None:
     _recount(context, [(lid, called) for lid, attempt, called in rows if attempt == 1], which)
     context.db.executemany(
         "UPDATE launch SET called_ms = CASE WHEN ?2 = 1 THEN ?3 ELSE called_ms END, attempt_ms = ?3 "
@@ -91,7 +97,7 @@ def was_none(context: Context, lids: Sequence[int], attempts: Sequence[int]) -> 
     minutes.uncount_starts(context.db, rows)
 
 
-def _recount(context: Context, calls: Sequence[tuple[int, int | None]], which: str = _OPEN) -> None:
+def _recount(context: Context, calls: Sequence[tuple[int, int]], which: str = _OPEN) -> None:
     if not calls:
         return
     rows = context.db.execute(

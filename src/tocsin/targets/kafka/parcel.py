@@ -68,6 +68,7 @@ class Parcel:
         self.order = order
         self.handed_s = handed_s
         self.sent_s = 0.0
+        """When it was given to the library, the last time if that was done again; zero: it was not yet."""
         self.sent_alone = False
         self.lane: Lane | None = None
         self.sender: Sender | None = None

@@ -9,6 +9,7 @@ from typing import ClassVar
 from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import KafkaTarget as KafkaSpec
 from tocsin.model.target import TargetSpec
+from tocsin.targets.calls import with_calls
 from tocsin.targets.contract import Order, Outcome, Output, Verdict
 from tocsin.targets.kafka.courier import Courier
 from tocsin.targets.kafka.parcel import Batch, Parcel
@@ -64,10 +65,14 @@ class KafkaTarget:
                 parcels.append(Parcel(batch, index, order, now_s))
         self._courier.take(parcels)
         try:
-            return await batch.told
+            outcomes = await batch.told
         except asyncio.CancelledError:
             batch.is_abandoned = True
             raise
+        sent_s: list[float | None] = [None] * len(orders)
+        for parcel in parcels:
+            sent_s[parcel.index] = parcel.sent_s or None
+        return with_calls(outcomes, sent_s, self._clock)
 
     def in_office(self, term: int, until_s: float) -> None:
         self._courier.terms.renew(term, until_s)

@@ -18,6 +18,7 @@ from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import NatsTarget as NatsSpec
 from tocsin.model.target import TargetSpec
 from tocsin.targets.authority import has_ended
+from tocsin.targets.calls import with_calls
 from tocsin.targets.contract import TOO_LATE, Order, Outcome, Output, Verdict
 from tocsin.targets.nats.handshake import NotConnected, connect
 from tocsin.targets.nats.message import frame_of, judge
@@ -194,7 +195,8 @@ class _Batch:
         self._clock = clock
         self._outcomes: list[Outcome | None] = [None] * len(orders)
         """Of those that were not sent, and of those that were waited for in vain."""
-        self._sent: list[int] = []
+        self._sent: dict[int, float] = {}
+        """When each of the others was."""
         connection.reserve(self.answers)
 
     def portions(self) -> Iterable[range]:
@@ -216,7 +218,7 @@ class _Batch:
             if not frames:
                 return True
             self._connection.write(list(frames.values()), self.answers, list(frames))
-            self._sent += frames
+            self._sent.update(dict.fromkeys(frames, now_s))
             return await self._connection.taken(self._time_left_s(frames, now_s))
 
     def _frames(self, places: range, refused: Mapping[int, str], stale: Sequence[int]) -> dict[int, bytes]:
@@ -256,7 +258,7 @@ class _Batch:
         await self._wait()
         answers, lost = self.answers, Outcome(Verdict.UNKNOWN, f"no acknowledgement: {self._connection.why}")
         ended = Outcome(Verdict.NOT_STARTED, f"not connected to nats: {self._connection.why}")
-        sent = set(self._sent)
+        sent = self._sent
         found: list[Outcome] = []
         for place, outcome in enumerate(self._outcomes):
             answer = answers.found[place]
@@ -266,7 +268,7 @@ class _Batch:
                 found.append(outcome)
             else:
                 found.append(lost if place in sent else ended)
-        return found
+        return with_calls(found, [sent.get(place) for place in range(len(found))], self._clock)
 
     async def _wait(self) -> None:
         """Each as long as its own time-out says."""

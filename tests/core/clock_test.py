@@ -430,6 +430,17 @@ def a_repair_leaves_alone_what_jitter_or_a_spread_holds_back(fields: dict[str, s
     assert len(set(repaired)) > 10, "they are not all launched at once"
 
 
+def what_is_to_be_caught_up_with_hours_after_its_instant_is_repaired_before_the_instant_has_come() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="*/10 * * * *", missed="all", catch_up_spread="5m")
+    (instant_s,) = desk.db.execute("SELECT instant_s FROM due").fetchone()
+    desk.db.execute("UPDATE due SET at_ms = at_ms + ?", (6 * 3_600_000,))
+    (wrong,) = repairs(desk.db, ["s"], desk.now_ms)
+    assert wrong.to == (instant_s, 0)
+    desk.command(RepairDue(["s"], is_last=True))
+    assert desk.db.execute("SELECT at_ms FROM due").fetchall() == [(instant_s * 1000,)]
+
+
 def more_launches_ahead_than_are_looked_at_do_not_silence_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(START)
     put(desk, id="s", cron="0 * * * *", missed="all")

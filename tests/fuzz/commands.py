@@ -419,14 +419,16 @@ class World:
     def _check_not_silent(self) -> None:
         """A repair, or an issue that stays, ends every wait that a wrong clock brought about."""
         rows = self.desk.db.execute(
-            "SELECT s.id, s.sid, s.resolved, s.zone, s.rule, d.instant_s FROM schedule s "
+            "SELECT s.id, s.sid, s.resolved, s.zone, s.rule, d.instant_s, d.at_ms FROM schedule s "
             "JOIN due d ON d.sid = s.sid WHERE s.enabled AND d.instant_s > ?",
             (self.now_s,),
         ).fetchall()
-        for id, sid, *settled, due_s in rows:
+        for id, sid, *settled, due_s, at_ms in rows:
             free_s = timeline.plan(*settled).next_instant(self.now_s)
             while free_s is not None and self._is_decided(sid, free_s):
                 free_s = timeline.plan(*settled).next_instant(free_s)
+            planned_ms = timeline.plan(*settled).slot(id, due_s).planned_ms
+            assert at_ms <= planned_ms, f"{id} at {due_s} waits until {at_ms}, and nobody is told"
             is_next = free_s is None or due_s <= free_s
             assert is_next, (
                 f"{id} waits for {due_s}, and nobody is told; now is {self.now_s}, {free_s} is free"

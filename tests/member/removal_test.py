@@ -15,8 +15,11 @@ import pytest
 from tests.etcd import damage_log
 from tests.member.town import PATIENCE_S, House, Town, a_town, ids, imposter, keeps, remembers, until
 
-from tocsin.errors import ClusterError
+from tocsin.errors import ClusterError, JournalUnavailable
+from tocsin.journal.etcd.address import DEFAULT_PREFIX
+from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.messages import EtcdMember as Voter
+from tocsin.journal.etcd.roster import EtcdRoster
 from tocsin.member.chatter import Chatter
 from tocsin.member.health import has_left
 from tocsin.member.record import Memory
@@ -187,6 +190,40 @@ async def _remove(town: Town, through: House, name: str) -> None:
         return name not in await ids(through)
 
     await until(is_removed, f"{name} to be removed")
+
+
+@pytest.mark.parametrize("through", ["a", "c"], ids=["asked of another", "asked of itself"])
+def a_removal_whose_answer_is_lost_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
+) -> None:
+    """etcd ends as soon as it is removed, and may not answer any more."""
+    sound = EtcdClient.remove_member
+
+    async def unanswered(client: EtcdClient, id: int) -> None:
+        await sound(client, id)
+        raise JournalUnavailable("etcd says: etcdserver: server stopped")
+
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            houses = {house.name: house for house in await town.founded()}
+            a, asked = houses["a"], houses[through]
+            roster = EtcdRoster(a.client(), DEFAULT_PREFIX)
+            with monkeypatch.context() as patched:
+                patched.setattr(EtcdClient, "remove_member", unanswered)
+                membership = town.membership(asked)
+
+                async def is_removed() -> bool:
+                    """etcd refuses it until its members have been connected for five seconds."""
+                    with suppress(ClusterError):
+                        await membership.remove("c")
+                        return True
+                    return False
+
+                await until(is_removed, "c to be removed")
+            assert set(await ids(a)) == {"a", "b"}
+            assert {member.name for member in await roster.members()} == {"a", "b"}
+
+    asyncio.run(story())
 
 
 def _hang(house: House) -> None:

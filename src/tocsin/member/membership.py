@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import structlog
 
-from tocsin.errors import AlreadyExists, ClusterError, JournalUnavailable, NotFound
+from tocsin.errors import AlreadyExists, ClusterError, JournalError, JournalUnavailable, NotFound
 from tocsin.journal.contract import Roster
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.messages import EtcdMember as Voter
@@ -67,17 +67,32 @@ class Membership:
         # The permission goes first, or it would come in again as soon as it is out.
         if known is not None:
             await self._roster.strike(name)
-        try:
-            if leaving is not None and self._client is not None:
-                await self._client.remove_member(leaving.voter.id)
-        except JournalUnavailable as wrong:
-            if known is not None:
-                await self._roster.enlist(known)
-            raise ClusterError(f"{name} was not removed: {wrong}", hint="try again in a moment") from wrong
+        if leaving is not None:
+            await self._take_vote(name, known, leaving.voter)
         # It may have been starting, and have enlisted itself again before it lost its vote.
         if leaving is not None:
             await self._roster.strike(name)
         _log.info("a replica was removed", name=name)
+
+    async def _take_vote(self, name: str, known: Member | None, voter: Voter) -> None:
+        """That etcd did not confirm it says nothing: it ends as soon as it is removed. The others' list tells."""
+        assert self._client is not None
+        try:
+            await self._client.remove_member(voter.id)
+            return
+        except JournalError as failed:
+            wrong = failed
+        try:
+            peers = await self._client.members()
+        except JournalError as silent:
+            raise ClusterError(
+                f"it is not known whether {name} was removed: {wrong}; {silent}",
+                hint="ask another replica to remove it, once more",
+            ) from wrong
+        if any(peer.id == voter.id for peer in peers):
+            if known is not None:
+                await self._roster.enlist(known)
+            raise ClusterError(f"{name} was not removed: {wrong}", hint="try again in a moment") from wrong
 
     async def _leaving(self, name: str, known: Member | None) -> _Leaving | None:
         """The etcd member of that replica. Raises where the others could not decide anything without it."""

@@ -215,9 +215,11 @@ class EtcdMember:
         """A copy may be older than what this replica has acknowledged: only the other replicas can know that."""
         if self._enrolment.others:
             _log.warning(
-                "the etcd data of this replica is a copy and may be too old: it joins the other replicas anew",
+                "the etcd data of this replica is a copy and may be too old: it joins the other replicas anew"
+                if not self._memory.is_disowned()
+                else "the etcd data of this replica must not vote: a recovery was broken off, or another has its place",
                 directory=str(self._memory.etcd),
-                remedy="start the other replicas first",
+                remedy="start the other replicas first; if they are lost, start this one with --recover",
             )
             return
         if self._memory.is_disowned():

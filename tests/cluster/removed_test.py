@@ -1,4 +1,4 @@
-"""Who was removed from the cluster stops, and does not take office, also if its etcd cannot tell it."""
+"""A replica that was removed from the cluster stops and does not take office, also if its etcd cannot tell it."""
 
 from __future__ import annotations
 

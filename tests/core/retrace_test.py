@@ -99,7 +99,7 @@ def a_second_start_is_found_though_the_first_was_trimmed(desk: Desk) -> None:
     assert "by the record another one did" in found.told
 
 
-# What was not launched, and is launched after the fact
+# Backfills of occurrences that were not launched
 
 
 def _not_launched(desk: Desk, how: str) -> None:

@@ -1,4 +1,4 @@
-"""What a replica tells, late, of a launch that was already in doubt is recorded as if it had been told in time."""
+"""A replica tells late how a launch ended that was already in doubt: it is recorded as if told in time."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -405,15 +406,7 @@ def the_presence_of_the_last_leader_tells_its_time_where_there_is_no_way_to_it(
         clock = SystemClock()
         guard = ClockGuard(clock)
         offset_ms = guard.system_offset_ms() + ahead_ms
-        rounds = Rounds(
-            NoPeers(),
-            Handle(Ledger()),
-            guard,
-            Metrics(),
-            _status,
-            "",
-            leader_offset_ms=lambda: offset_ms,
-        )
+        rounds = _alone(guard, lambda: offset_ms)
         assert await rounds.may_stand()
         assert guard.state == state
 
@@ -430,15 +423,7 @@ def a_stand_by_whose_clock_is_set_right_late_goes_by_the_time_of_the_leader(is_s
         clock.step_ms = 2_400_000
         guard, heard = ClockGuard(clock), list[int]()
         guard.begin(0)
-        rounds = Rounds(
-            NoPeers(),
-            Handle(Ledger()),
-            guard,
-            Metrics(),
-            _status,
-            "",
-            leader_offset_ms=lambda: heard[0] if heard else None,
-        )
+        rounds = _alone(guard, lambda: heard[0] if heard else None)
         heard += [right_ms] * is_seen_before
         await rounds.look()
         assert guard.state == ("doubted" if is_seen_before else "fresh")
@@ -448,6 +433,13 @@ def a_stand_by_whose_clock_is_set_right_late_goes_by_the_time_of_the_leader(is_s
         assert guard.state == "steady"
 
     asyncio.run(work())
+
+
+def _alone(guard: ClockGuard, leader_offset_ms: Callable[[], int | None]) -> Rounds:
+    """Of a stand-by that has no way to the others."""
+    return Rounds(
+        NoPeers(), Handle(Ledger()), guard, Metrics(), _status, "", leader_offset_ms=leader_offset_ms
+    )
 
 
 class _Stepping(SystemClock):

@@ -170,7 +170,7 @@ class Retrace:
         return found
 
     def _note_ends(self, change: _Ends, known: Known) -> None:
-        """What an end tells of its start: the number of the launch, and whether it was called at all."""
+        """The number of each launch that ended here, and whether its target was called at all."""
         for lid in change.lids:
             name = _occurrence(known.by_lid.get(lid))
             if name in self._starts and self._starts[name].lid is None:

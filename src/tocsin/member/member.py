@@ -354,7 +354,7 @@ class EtcdMember:
         assert self._watch is not None
         usable = asyncio.create_task(self._watch.until_usable(self._tell, self._inquiry.missing))
         gone = asyncio.create_task(self._lost_event.wait())
-        # Who recovers goes on without the others, whatever they have agreed on.
+        # A replica that recovers goes on without the others, whatever they have agreed on.
         removed = [] if self._is_recovering else [asyncio.create_task(self._watch.until_removed())]
         try:
             await asyncio.wait((usable, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -36,7 +36,7 @@ ASKED_AT_ONCE = 500
 AGAIN_AT_ONCE = 2_000
 _FORGOTTEN = "the replica that was to make the call no longer knows whether it did"
 _NO_CALL = Outcome(Verdict.NOT_STARTED, "no call was made", permanent=True)
-"""What was not even tried has not failed: it is not tried again."""
+"""A call that was not even tried has not failed, and is not tried again."""
 RESOLVED_AT_ONCE = 20
 """So many are written in one entry."""
 

@@ -112,7 +112,7 @@ class Forgetting:
         has_records = retention.has_old_records(db, before_ms, meta.next_rid)
         is_needed = has_records or lids or versions.found or new.launches or kept_each
         is_over = new.is_last and versions.is_last and self._is_through and not has_records
-        # What is left over was counted a moment ago, or some of it can be deleted just now.
+        # Launches are left over if many were counted a moment ago, or if some could be deleted just now.
         is_over = is_over and not new.left and not rest
         return _Portion(change if is_needed else None, has_more=not is_over)
 

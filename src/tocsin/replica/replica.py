@@ -442,7 +442,7 @@ class Replica:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with something that this replica runs, and that others may do in its place; empty: nothing."""
+        """The problem of a part that this replica runs, and that others may do in its place; empty: there is none."""
         return next(filter(None, (trouble() for trouble in self.troubles)), "")
 
     @property

@@ -342,7 +342,7 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
 def _call_again(context: Context, lid: int, again: LaunchState) -> str:
     db, _, entry = context
     is_started = again is LaunchState.STARTED
-    # What may have had its turn in a lost record was called for the first time then, if at all.
+    # A launch that may have had its turn in a lost record was called for the first time then, if at all.
     db.execute(
         "UPDATE launch SET state = ?1, attempt = max(attempt + ?2, 1 + ?2), term = ?3, attempt_ms = ?4, "
         "started_ms = coalesce(started_ms, ?4), accepted_ms = NULL, ended_ms = NULL, cancel = NULL, "

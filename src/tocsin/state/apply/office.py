@@ -16,7 +16,7 @@ BRIEF_MS = 6_000
 LONG_MS = 60_000
 """After a reboot that took longer, the clock may be ahead: it was believed because nobody could tell."""
 UNPROVEN_TIMES = 10
-"""What was launched since an absence is kept for so many times its length."""
+"""Launches since an absence are kept for so many times its length."""
 UNPROVEN_AT_MOST_MS = 7 * 86_400_000
 _QUEUED = f"state = {LaunchState.QUEUED:d}"
 _MAY_HAVE_STARTED = "the record of this time was lost: it may have had its turn"

@@ -9,7 +9,7 @@ from typing import ClassVar
 from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import KafkaTarget as KafkaSpec
 from tocsin.model.target import TargetSpec
-from tocsin.targets.calls import with_calls
+from tocsin.targets.batch_times import with_calls
 from tocsin.targets.contract import Order, Outcome, Output, Verdict
 from tocsin.targets.kafka.courier import Courier
 from tocsin.targets.kafka.parcel import Batch, Parcel

@@ -18,7 +18,7 @@ from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import NatsTarget as NatsSpec
 from tocsin.model.target import TargetSpec
 from tocsin.targets.authority import has_ended
-from tocsin.targets.calls import with_calls
+from tocsin.targets.batch_times import with_calls
 from tocsin.targets.contract import TOO_LATE, Order, Outcome, Output, Verdict
 from tocsin.targets.nats.handshake import NotConnected, connect
 from tocsin.targets.nats.message import frame_of, judge

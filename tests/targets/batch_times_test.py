@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.replica.lone import LeapClock
 
-from tocsin.targets.calls import TOGETHER_S, with_calls
+from tocsin.targets.batch_times import TOGETHER_S, with_calls
 from tocsin.targets.contract import SUCCEEDED, TOO_LATE, Outcome, Verdict
 
 

@@ -210,6 +210,75 @@ def names_launched_by_a_clock_that_was_ahead_after_a_reboot_are_kept_until_it_is
     assert not desk.store.meta.is_due_ahead
 
 
+def names_of_a_clock_that_was_ahead_may_be_deleted_and_the_schedule_goes_on_before_them() -> None:
+    """Nothing told that the clock might be ahead: the time of the entries leapt, that is all."""
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="skip")
+    _launch_all(desk, 60)
+    launched = _launched_ahead(desk, 6 * 3600)
+    desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
+    assert len(_instants(desk)) == 2
+    _right_again(desk, 180)
+    assert START + 180 < _due(desk)["s"] <= START + 240
+    assert not desk.store.meta.is_due_ahead
+    again = set[int]()
+    for minute in range(3, 6 * 60 + 30):
+        again |= _launched(desk, minute * 60)
+        desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
+    assert not again & launched
+    assert len(again | launched) >= 6 * 60 + 30 - 4, "none is left out"
+
+
+@pytest.mark.parametrize("hours", [2, 8])
+def a_second_clock_that_is_ahead_leaves_the_schedule_its_present(hours: int) -> None:
+    """A board without a battery is wrong at each start, and never by the same."""
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="skip")
+    _launch_all(desk, 60)
+    for ahead_h, second in ((6, 180), (hours, 600)):
+        _launched_ahead(desk, ahead_h * 3600)
+        desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
+        _right_again(desk, second)
+        assert START + second < _due(desk)["s"] <= START + second + 60
+        _launch_all(desk, second + 60)
+
+
+def an_at_of_a_wrong_time_whose_record_is_deleted_is_not_launched_again() -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="skip")
+    put(desk, id="once", cron=f"@at {START + 7_260}")
+    _launched_ahead(desk, 7_200)
+    desk.forget_on(desk.retention(age_s=1, each=1, total=1_000))
+    _right_again(desk, 120)
+    put(desk, id="once", cron=f"@at {START + 7_260}", timeout="5s")
+    assert "once" not in _due(desk)
+    put(desk, id="once", cron=f"@at {START + 7_000}")
+    assert _due(desk)["once"] == START + 7_000
+
+
+def _launched_ahead(desk: Desk, ahead_s: int) -> set[int]:
+    """For ten minutes, by a clock that shows that much more."""
+    desk.now_ms += ahead_s * 1000
+    desk.take_office()
+    first_s = desk.now_ms // 1000 - START
+    return {instant_s for minute in range(10) for instant_s in _launched(desk, first_s + minute * 60)}
+
+
+def _launched(desk: Desk, second: int) -> set[int]:
+    at(desk, second)
+    found = set()
+    for lid in list(desk.flights):
+        found |= set(desk.db.execute("SELECT instant_s FROM launch WHERE lid = ?", (lid,)).fetchone())
+        desk.end(lid, SUCCEEDED)
+    return found
+
+
+def _right_again(desk: Desk, second: int) -> None:
+    desk.now_ms = (START + second) * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+    desk.command(RepairDue([id for (id,) in desk.db.execute("SELECT id FROM schedule")], is_last=True))
+
+
 def many_launches_at_once_leave_room_for_those_of_the_present_after_a_clock_was_ahead() -> None:
     desk = Desk(START)
     put(desk, id="s", cron="*/10 * * * * *", missed="all")
@@ -337,7 +406,7 @@ def what_may_have_been_launched_and_was_deleted_is_not_launched_again_and_the_is
     """The clock was wrong from the start, so that nobody kept the names."""
     desk = Desk(START)
     put(desk, id="s", cron="* * * * *")
-    desk.db.execute("INSERT INTO forgotten SELECT sid, ? FROM schedule", (START + AHEAD_S,))
+    desk.db.execute("INSERT INTO forgotten (sid, upto_s) SELECT sid, ? FROM schedule", (START + AHEAD_S,))
     _put_back(desk)
     desk.command(RepairDue(["s"], is_last=True))
     assert _due(desk)["s"] > START + AHEAD_S

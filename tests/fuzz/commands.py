@@ -435,10 +435,12 @@ class World:
             )
 
     def _is_decided(self, sid: int, instant_s: int) -> bool:
-        """Launched or skipped; or missed because the record of that time was lost, so that it may have been."""
+        """Launched or skipped, even if its record is deleted; or missed in a time whose record was lost: it may have
+        been."""
         found = self.desk.db.execute(
             "SELECT 1 FROM launch WHERE sid = ?1 AND instant_s = ?2 UNION ALL "
-            "SELECT 1 FROM missed WHERE sid = ?1 AND from_s <= ?2 AND ?2 < before_s",
+            "SELECT 1 FROM missed WHERE sid = ?1 AND from_s <= ?2 AND ?2 < before_s UNION ALL "
+            "SELECT 1 FROM forgotten WHERE sid = ?1 AND ?2 BETWEEN leap_from_s AND leap_upto_s",
             (sid, instant_s),
         )
         return found.fetchone() is not None

@@ -278,22 +278,40 @@ def what_is_kept_may_be_damaged(tmp_path: Path, kept: bytes) -> None:
 @pytest.mark.parametrize(("boot", "is_counted"), [("boot", True), ("another", False)])
 def after_a_reboot_nobody_knows_how_much_time_has_passed(tmp_path: Path, boot: str, is_counted: bool) -> None:
     clock = _Clock()
-    _started(clock, tmp_path, last_entry_ms=clock.wall_ms())
+    _started(clock, tmp_path, last_entry_ms=clock.wall_ms()).noted()
     clock.passed_s += 7_200
     guard = _started(clock, tmp_path, boot, last_entry_ms=clock.wall_ms() - 7_200_000)
     assert guard.is_believed
     assert guard.is_counted is is_counted
-    guard.believe()
+    guard.noted()
     assert guard.is_counted
+
+
+def those_who_agree_with_a_clock_do_not_tell_how_much_time_has_passed(tmp_path: Path) -> None:
+    """All machines of a rack start at once, with the time of one wrong server."""
+    guard = _started(_Clock(), tmp_path, last_entry_ms=START_MS)
+    guard.believe()
+    assert not guard.is_counted
+
+
+def a_restart_of_the_process_counts_no_time_that_the_journal_has_not_heard_of(tmp_path: Path) -> None:
+    clock = _Clock()
+    _started(clock, tmp_path, last_entry_ms=START_MS)
+    assert not _started(clock, tmp_path, last_entry_ms=START_MS).is_counted
+    _started(clock, tmp_path, last_entry_ms=START_MS).noted()
+    assert _started(clock, tmp_path, last_entry_ms=START_MS).is_counted
 
 
 def a_clock_that_is_followed_over_a_large_step_has_not_counted_the_time(tmp_path: Path) -> None:
     clock = _Clock()
     guard = _steady(clock, tmp_path)
     guard.bounds = Bounds(step_ms=86_400_000)
-    clock.off_ms += 6 * 3_600_000
-    clock.passed_s += 20
-    assert guard.is_believed
-    assert not guard.is_counted
     guard.noted()
-    assert guard.is_counted
+    clock.off_ms += 6 * 3_600_000
+    assert guard.is_believed
+    assert not guard.is_counted  # at once: the next entry is stamped with it
+    guard.noted()
+    for _ in range(3):
+        clock.passed_s += 7
+        assert guard.is_believed
+        assert guard.is_counted

@@ -101,8 +101,10 @@ def first_slot(
     decided_upto_s: int,
     forgotten_upto_s: int = -1,
     taken: Set[int] = frozenset(),
+    deleted: tuple[int, int] = (0, -1),
 ) -> Slot | None:
-    """Where a new or changed schedule begins: after now and after what was decided, with an instant that is not taken.
+    """Where a new or changed schedule begins: after now and after what was decided, with an instant that is not taken
+    and does not lie where records of launches are deleted.
 
     ``@at`` alone may lie in the past: it then counts as missed, and its policy decides; unless it was launched,
     which ``apply`` knows, or may have been and is forgotten.
@@ -111,8 +113,13 @@ def first_slot(
         instant = settled.next_beside(forgotten_upto_s)
     else:
         instant = settled.next_beside(max(now_s, decided_upto_s))
-        while instant is not None and instant in taken:
+    while instant is not None:
+        if deleted[0] <= instant <= deleted[1]:
+            instant = settled.next_beside(deleted[1])
+        elif instant in taken and not settled.once:
             instant = settled.next_beside(instant)
+        else:
+            break
     return None if instant is None else settled.slot(schedule, instant)
 
 

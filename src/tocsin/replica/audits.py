@@ -153,7 +153,8 @@ def _judge(
     from_s, to_s = window.from_s, window.to_s
     kept_since_s = accounts.kept_since_s(db, window.now_ms - retention.age_ms, retention.total)
     sids = [sid for _, sid in found]
-    portion = accounts.pasts(db, sids, from_s, to_s, kept_since_s, partial(_is_idle, from_s, to_s))
+    is_idle = partial(_is_idle, from_s, to_s)
+    portion = accounts.pasts(db, sids, from_s, to_s, kept_since_s, window.now_ms // 1000, is_idle)
     upto_s = to_s if portion.complete_upto_s is None else portion.complete_upto_s
     judged: list[Judged] = []
     steps, looked_at = 0, len(portion.sids)

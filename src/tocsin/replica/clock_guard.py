@@ -68,6 +68,9 @@ class _Known(msgspec.Struct, frozen=True):
     proves nothing: the machine may have started with a wrong clock."""
     leader_offset_ms: int | None
     """Of the clock of the last other leader, if that was believed and did not agree with the clock here."""
+    is_counted: bool
+    """Did the clock that never steps count all the time since the journal last heard of a time that agrees with the
+    clock here? Not after a start of the machine, until the journal hears of it."""
 
 
 class ClockGuard:
@@ -84,12 +87,11 @@ class ClockGuard:
         self._kept = self._read()
         """The content of the file; None: there is none, or it is void."""
         self._is_same_boot = self._kept is not None and self._kept.boot == boot != ""
-        self._known = _Known(boot, self.system_offset_ms(), "clock", False, None)
+        self._known = _Known(boot, self.system_offset_ms(), "clock", False, None, is_counted=False)
         if self._kept is not None and self._is_same_boot:
             self._known = self._kept
-        self.is_counted = self._is_same_boot
-        """Is it known how much time has passed since the last entry? The clock that never steps has counted it, or
-        somebody believes the clock."""
+        self._is_leap_seen = False
+        """Is it known of the step that is followed next that time was not counted?"""
         self._followed_s = clock.elapsed_s()
         self._has_begun = False
         self._step_ms = 0
@@ -138,6 +140,12 @@ class ClockGuard:
         return self._known.basis
 
     @property
+    def is_counted(self) -> bool:
+        """Is it known how much time has passed since the journal last heard of the time? What others say of the clock
+        here does not count: they may have been started a moment ago, too."""
+        return self._known.is_counted
+
+    @property
     def has_stepped_unproven(self) -> bool:
         """Did it step, and nobody else had believed it before? A time service that answers late does that."""
         return self.state == "stepped" and self._known.basis == "clock" and not self._known.is_proven
@@ -164,21 +172,26 @@ class ClockGuard:
     def believe(self) -> None:
         """The system's clock is right as it is: a person or the other replicas say so."""
         with self._lock:
-            self._known = _Known(self._boot, self.system_offset_ms(), "clock", True, None)
-            self.is_counted = True
+            offset_ms, is_counted = self.system_offset_ms(), self._known.is_counted
+            self._known = _Known(self._boot, offset_ms, "clock", True, None, is_counted)
             self._followed_s = self._clock.elapsed_s()
             self._note(0)
             self._keep()
 
     def noted(self) -> None:
-        """The journal has heard whether the time until now was counted."""
-        self.is_counted = True
+        """The journal has heard whether the time until now was counted, from here or from a leader whose clock agrees
+        with the one here."""
+        with self._lock:
+            if not self._known.is_counted:
+                self._known = replace(self._known, is_counted=True)
+                self._keep()
 
     def confirmed_elsewhere(self, now_ms: int) -> None:
         """A person has confirmed the clock of the leader, and it is that time there now."""
         if not self.is_believed and abs(self.system_ms() - now_ms) <= AGREE_MS:
             log.info("the wall clock here agrees with the one that was confirmed", was=self.state)
             self.believe()
+            self.noted()
 
     def passed(self) -> None:
         """A quiet time went by in which the clock went on as it should. Only for worlds in which time can leap."""
@@ -210,9 +223,12 @@ class ClockGuard:
         step_ms = step_of(expected, system_ms, self.bounds)
         is_due = elapsed_s - self._followed_s >= FOLLOWED_EVERY_S
         is_settled = known.basis != "clock" and step_ms == 0
-        if step_ms == 0 and is_due and abs(system_ms - expected.at_ms) > UNCOUNTED_MS:
-            self.is_counted = False
+        if step_ms == 0 and not self._is_leap_seen and abs(system_ms - expected.at_ms) > UNCOUNTED_MS:
+            # At once: the journal hears of this time long before it is what is expected.
+            self._known = known = replace(known, is_counted=False)
+            self._is_leap_seen = True
         if step_ms == 0 and (is_settled or is_due):
+            self._is_leap_seen = False
             self._known = replace(
                 known,
                 offset_ms=system_ms - round(elapsed_s * 1000),

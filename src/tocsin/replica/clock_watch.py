@@ -130,6 +130,7 @@ class ClockWatch:
         """It stands in the journal that a person believes the clock, and, if it was put forward, since when nothing was
         decided."""
         self._clock.believe()
+        self._clock.noted()
         if meta.present_since_ms == change.now_ms:
             self.heard()
 

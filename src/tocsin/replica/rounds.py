@@ -177,6 +177,8 @@ class Rounds:
     def _note_leader(self, leaders: Sequence[Opinion]) -> None:
         for leader in leaders:
             self._clock.note_leader(leader.ahead_ms if _is_believed_elsewhere(leader) else None)
+            if leader.state in ("steady", "fresh") and abs(leader.ahead_ms) <= AGREE_MS:
+                self._clock.noted()  # by that leader, when it took office
 
     def _note_presence(self) -> None:
         """Where there is no way to the other replicas, the presence of the leader tells its time. It goes by a time

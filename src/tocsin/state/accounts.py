@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tocsin.model.audit import Past, Row, Version
 from tocsin.model.launch import LaunchKind
 from tocsin.model.rule import encode_rule
+from tocsin.state.queries import FORGOTTEN_UPTO_S
 from tocsin.state.tables import STARTED_AT
 from tocsin.state.views import decode_spec, reached
 
@@ -90,6 +91,7 @@ def pasts(
     from_s: int,
     to_s: int,
     kept_since_s: int,
+    now_s: int,
     is_idle: Callable[[str, str], bool],
 ) -> Portion:
     """What is recorded of these in ``[from, to)``, in their order: of as many as one portion takes. Left out are those
@@ -113,7 +115,7 @@ def pasts(
         found.rows.setdefault(sid, []).append(Row(*row))
     found.read_stretches(db, from_s, to_s)
     found.read_versions(db, from_s * 1000, is_idle)
-    return Portion(sids, found.pasts(db, kept_since_s), complete_upto_s)
+    return Portion(sids, found.pasts(db, kept_since_s, now_s), complete_upto_s)
 
 
 class _Gathered:
@@ -158,12 +160,15 @@ class _Gathered:
                 present = Version(version, since_ms, FOREVER_MS, bool(enabled), resolved, zone, rule)
                 self._add(sid, id, spec, present)
 
-    def pasts(self, db: sqlite3.Connection, kept_since_s: int) -> list[Past]:
+    def pasts(self, db: sqlite3.Connection, kept_since_s: int, now_s: int) -> list[Past]:
         sids = [sid for sid in self._sids if sid in self._ids]
         these = json.dumps(sids)
         due = dict(db.execute(f"SELECT sid, instant_s FROM due WHERE {_OF_THESE}", (these,)).fetchall())
         forgotten = dict(
-            db.execute(f"SELECT sid, upto_s FROM forgotten WHERE {_OF_THESE}", (these,)).fetchall()
+            db.execute(
+                f"SELECT sid, {FORGOTTEN_UPTO_S} FROM forgotten WHERE sid IN (SELECT value FROM json_each(:these))",
+                {"these": these, "now_s": now_s},
+            ).fetchall()
         )
         return [
             Past(

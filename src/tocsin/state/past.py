@@ -24,7 +24,7 @@ def timing(db: sqlite3.Connection, schedule_id: str) -> tuple[str, str, bytes | 
 
 
 def known(
-    db: sqlite3.Connection, schedule_id: str, from_s: int, until_s: int, recorded_since_s: int
+    db: sqlite3.Connection, schedule_id: str, from_s: int, until_s: int, recorded_since_s: int, now_s: int
 ) -> tuple[Any, ...]:
     """In the order of ``decide.backfill.Known``."""
     asked = {"id": schedule_id, "from": from_s, "until": until_s}
@@ -47,7 +47,7 @@ def known(
     ).fetchall()
     first_known_ms = min((created_ms for *_, created_ms in versions), default=FOREVER_MS)
     due = db.execute("SELECT instant_s FROM due JOIN schedule USING (sid) WHERE id = :id", asked).fetchone()
-    forgotten_s = queries.forgotten_upto_s(db, schedule_id)
+    forgotten_s = queries.forgotten_of(db, schedule_id, now_s).upto_s
     # Of an id that was deleted and forgotten as a whole nothing is left but the age of all that is kept.
     forgotten_s = max(forgotten_s, recorded_since_s - 1)
     return states, missed, _idle(versions), first_known_ms, forgotten_s, None if due is None else due[0]

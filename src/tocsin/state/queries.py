@@ -270,6 +270,12 @@ def in_use(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[int, b
     return {id: None if spec is None else (version, spec) for id, version, spec in rows}
 
 
+NOTHING_DELETED = (0, -1)
+FORGOTTEN_UPTO_S = "iif(leap_from_s <= :now_s, max(upto_s, min(leap_upto_s, :now_s)), upto_s)"
+"""Up to this instant launches may be no longer recorded. A leap from which the time did not go back makes no
+difference."""
+
+
 class DecidedAhead(NamedTuple):
     """What was decided of an id, also after now, because a clock was ahead."""
 
@@ -280,6 +286,8 @@ class DecidedAhead(NamedTuple):
     """Instants behind that which have been launched, the first so many."""
     newest_s: int | None = None
     """There are more of them, up to this one."""
+    deleted: tuple[int, int] = NOTHING_DELETED
+    """From the first to the second of these, others may have been launched, and their records deleted."""
 
 
 def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> DecidedAhead:
@@ -289,12 +297,13 @@ def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> Decid
     ).fetchone()
     if known is None:
         return DecidedAhead(-1, frozenset())
+    forgotten = forgotten_of(db, schedule_id, now_s)
     (sid,) = known
     (given_up_s,) = db.execute(
         "SELECT coalesce(max(before_s) - 1, -1) FROM missed WHERE sid = ? AND before_s <= ?",
         (sid, now_s + NEAR_S),
     ).fetchone()
-    behind_s = max(given_up_s, forgotten_upto_s(db, schedule_id))
+    behind_s = max(given_up_s, forgotten.upto_s)
     ahead = "FROM launch WHERE sid = ? AND kind = 0 AND instant_s > ?"
     rows = db.execute(
         f"SELECT instant_s {ahead} ORDER BY instant_s LIMIT ?", (sid, now_s, TAKEN_MAX + 1)
@@ -302,34 +311,51 @@ def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> Decid
     newest_s = None
     if len(rows) > TAKEN_MAX:  # a walk through all of them would take too long
         (newest_s,) = db.execute(f"SELECT max(instant_s) {ahead}", (sid, now_s)).fetchone()
-    return DecidedAhead(behind_s, frozenset(instant_s for (instant_s,) in rows), newest_s)
+    return DecidedAhead(
+        behind_s, frozenset(instant_s for (instant_s,) in rows), newest_s, forgotten.after_leap
+    )
 
 
 def taken_of(db: sqlite3.Connection, sids: Sequence[int], instants_s: Sequence[int]) -> set[tuple[int, int]]:
-    """Those of these occurrences that have a launch already."""
+    """Those of these occurrences that have a launch already, or had one whose record was deleted."""
     rows = db.execute(
-        "SELECT l.sid, l.instant_s FROM json_each(?) s JOIN json_each(?) i ON i.key = s.key "
-        "JOIN launch l ON l.sid = s.value AND l.instant_s = i.value AND l.kind = 0",
+        "WITH asked (sid, instant_s) AS "
+        "(SELECT s.value, i.value FROM json_each(?) s JOIN json_each(?) i ON i.key = s.key) "
+        "SELECT a.sid, a.instant_s FROM asked a JOIN launch l USING (sid, instant_s) WHERE l.kind = 0 "
+        "UNION SELECT a.sid, a.instant_s FROM asked a JOIN forgotten f USING (sid) "
+        "WHERE a.instant_s BETWEEN f.leap_from_s AND f.leap_upto_s",
         (json.dumps(sids), json.dumps(instants_s)),
     )
     return set(rows)
 
 
-def unrecorded_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
+def unrecorded_upto_s(db: sqlite3.Connection, schedule_id: str, now_s: int) -> int:
     """Up to this instant an occurrence of this id may have been launched without a record of it, be it in a former life
     of the id of which nothing is kept. -1: none."""
     (purged,) = db.execute("SELECT value FROM meta WHERE key = 'unrecorded_upto_s'").fetchone()
-    return max(int(purged), forgotten_upto_s(db, schedule_id))
+    return max(int(purged), forgotten_of(db, schedule_id, now_s).upto_s)
 
 
-def forgotten_upto_s(db: sqlite3.Connection, schedule_id: str) -> int:
-    """Up to this instant launches of this id may be no longer recorded. -1: none."""
-    (found,) = db.execute(
-        "SELECT coalesce(max(upto_s), -1) FROM forgotten WHERE sid IN "
+class Forgotten(NamedTuple):
+    """Where launches of an id may be no longer recorded."""
+
+    upto_s: int
+    """Up to this instant; -1: none."""
+    after_leap: tuple[int, int]
+    """And from the first to the second of these, which lies after now: the clock was ahead and was put back."""
+
+    def covers(self, instant_s: int) -> bool:
+        return instant_s <= self.upto_s or self.after_leap[0] <= instant_s <= self.after_leap[1]
+
+
+def forgotten_of(db: sqlite3.Connection, schedule_id: str, now_s: int) -> Forgotten:
+    upto_s, *after_leap = db.execute(
+        f"SELECT coalesce(max({FORGOTTEN_UPTO_S}), -1), coalesce(min(leap_from_s), 0), coalesce(max(leap_upto_s), -1) "
+        "FROM forgotten WHERE sid IN "
         "(SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id)",
-        {"id": schedule_id},
+        {"id": schedule_id, "now_s": now_s},
     ).fetchone()
-    return int(found)
+    return Forgotten(upto_s, (after_leap[0], after_leap[1]) if after_leap[1] > now_s else NOTHING_DELETED)
 
 
 def with_due(

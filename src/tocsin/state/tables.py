@@ -136,7 +136,10 @@ CREATE TABLE kept (
 
 CREATE TABLE forgotten (
   sid INTEGER PRIMARY KEY,
-  upto_s INTEGER NOT NULL         -- up to this instant launches of it may have been deleted
+  upto_s INTEGER NOT NULL,        -- up to this instant launches of it may have been deleted
+  leap_from_s INTEGER NOT NULL DEFAULT 0,   -- and, of those after a leap of the time, from this instant
+  leap_upto_s INTEGER NOT NULL DEFAULT -1,  -- to this one. If the time went back since, none was launched in between.
+  leap_s INTEGER NOT NULL DEFAULT 0         -- the second before that leap
 );
 
 CREATE TABLE record (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from tocsin.model import change as c
-from tocsin.model.launch import LaunchKind
+from tocsin.state import queries
 from tocsin.state.apply.context import Context
 from tocsin.state.apply.office import BRIEF_MS, UNPROVEN_AT_MOST_MS, is_unproven, was_absent
 
@@ -24,9 +24,9 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     what = "clock confirmed" if change.is_confirmed else "clock put back"
     context.record(what, "the clock", change.actor, note=change.note)
     if change.now_ms > before_ms + FORWARD_MS and before_ms:
-        is_over = meta.proven_again_ms <= before_ms
-        since_ms = before_ms if is_over else min(meta.proven_upto_s * 1000, before_ms)
-        is_unproven(meta, since_ms, change.now_ms + UNPROVEN_AT_MOST_MS)
+        is_held = meta.is_held and before_ms < meta.proven_again_ms
+        since_ms = min(meta.proven_upto_s * 1000, before_ms) if is_held else before_ms
+        is_unproven(meta, since_ms, change.now_ms + UNPROVEN_AT_MOST_MS, is_held=True)
     absent_since_ms = before_ms if change.absent_since_ms is None else change.absent_since_ms
     if before_ms and change.now_ms > max(before_ms, absent_since_ms + BRIEF_MS):
         # In this very entry: whoever leads next must not take for late what was missed.
@@ -35,7 +35,7 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
         return
     is_far_ahead = change.now_ms > meta.proven_upto_s * 1000 + UNPROVEN_AT_MOST_MS
     if not is_far_ahead:
-        meta.proven_upto_s = NEVER_S
+        meta.proven_upto_s, meta.proven_again_ms, meta.is_held = NEVER_S, 0, 0
     _bring_back(db, before_ms, change.now_ms)
     meta.ahead_until_ms = max(meta.ahead_until_ms, before_ms)
     meta.is_due_ahead = 1
@@ -91,8 +91,7 @@ def _repair(context: Context, sid: int, version: int, instant_s: int, delay_ms: 
     found = db.execute(
         "SELECT id FROM schedule WHERE sid = ? AND version = ? AND enabled", (sid, version)
     ).fetchone()
-    taken = "SELECT 1 FROM launch WHERE sid = ? AND instant_s = ? AND kind = ?"
-    if found is None or db.execute(taken, (sid, instant_s, int(LaunchKind.SCHEDULED))).fetchone():
+    if found is None or queries.taken_of(db, [sid], [instant_s]):
         return False
     former = db.execute("DELETE FROM due WHERE sid = ? RETURNING instant_s", (sid,)).fetchone()
     db.execute("INSERT INTO due VALUES (?, ?, ?)", (instant_s * 1000 + delay_ms, sid, instant_s))

@@ -70,6 +70,7 @@ def execute(db: sqlite3.Connection, meta: Meta, entry: Entry) -> list[object]:
     if entry.term < meta.term:
         return []
     context = Context(db, meta, entry)
+    office.leapt(meta, meta.time_ms, entry.time_ms, is_counted=True)
     return [handle(context, change) for change in entry.changes]
 
 

@@ -11,6 +11,7 @@ from tocsin.state.apply.context import Context, numbers
 from tocsin.state.retention import MAY_GO, RECORDS_KEPT, REVISION_MAY_GO
 
 ROWS_AT_ONCE = 500
+_NO_LEAP_S = 1 << 60
 _THESE = "lid IN (SELECT value FROM json_each(?))"
 _ADD = "ON CONFLICT (sid, version) DO UPDATE SET launches = launches + excluded.launches"
 
@@ -68,12 +69,7 @@ def _delete_launches(context: Context, lids: list[int]) -> None:
         (entry.time_ms, numbers(lids)),
     ).fetchall()
     these = numbers([lid for (lid,) in may_go])
-    db.execute(
-        f"INSERT INTO forgotten SELECT sid, max(instant_s) FROM launch WHERE {_THESE} "
-        f"AND kind = {LaunchKind.SCHEDULED:d} GROUP BY sid "
-        "ON CONFLICT (sid) DO UPDATE SET upto_s = max(upto_s, excluded.upto_s)",
-        (these,),
-    )
+    _remember(context, these)
     db.execute(
         f"INSERT INTO kept SELECT sid, version, -count(*) FROM launch WHERE {_THESE} AND lid <= ? "
         f"GROUP BY sid, version {_ADD}",
@@ -87,6 +83,34 @@ def _delete_launches(context: Context, lids: list[int]) -> None:
     db.execute("DELETE FROM attempt WHERE lid IN (SELECT value FROM json_each(?))", (these,))
     db.execute(f"DELETE FROM launch WHERE {_THESE}", (these,))
     meta.launches_kept -= sum(lid <= meta.counted_lid for (lid,) in may_go)
+
+
+def _remember(context: Context, these: str) -> None:
+    """Up to which instant launches are deleted now. Those after the last leap of the time are remembered apart: should
+    the clock have been ahead, its schedule goes on between the two, where nothing was launched."""
+    db, meta, entry = context
+    is_leap_open = entry.time_ms < meta.proven_again_ms
+    leap_s, now_s = meta.proven_upto_s if is_leap_open else _NO_LEAP_S, entry.time_ms // 1000
+    asked = {"leap": leap_s, "now": now_s, "never": _NO_LEAP_S, "these": these}
+    scheduled = (
+        f"FROM launch WHERE lid IN (SELECT value FROM json_each(:these)) AND kind = {LaunchKind.SCHEDULED:d}"
+    )
+    db.execute(
+        "UPDATE forgotten SET upto_s = max(upto_s, leap_upto_s), leap_from_s = 0, leap_upto_s = -1 "
+        "WHERE leap_upto_s BETWEEN 0 AND min(:leap, :now) AND leap_s <> :leap "
+        f"AND sid IN (SELECT sid {scheduled})",
+        asked,
+    )
+    db.execute(
+        "INSERT INTO forgotten SELECT sid, max(iif(instant_s <= :leap, instant_s, -1)), "
+        "min(iif(instant_s > :leap, instant_s, :never)), max(iif(instant_s > :leap, instant_s, -1)), :leap "
+        f"{scheduled} GROUP BY sid "
+        "ON CONFLICT (sid) DO UPDATE SET upto_s = max(upto_s, excluded.upto_s), "
+        "leap_from_s = iif(leap_upto_s < 0, excluded.leap_from_s, min(leap_from_s, excluded.leap_from_s)), "
+        "leap_upto_s = max(leap_upto_s, excluded.leap_upto_s), "
+        "leap_s = iif(excluded.leap_upto_s < 0, leap_s, excluded.leap_s)",
+        asked,
+    )
 
 
 def _delete_records(context: Context, before_ms: int) -> None:
@@ -125,7 +149,7 @@ def _delete_revisions(context: Context, change: c.HistoryForgotten) -> None:
     marks = db.execute(
         "DELETE FROM forgotten WHERE NOT EXISTS (SELECT 1 FROM schedule s WHERE s.sid = forgotten.sid) "
         "AND NOT EXISTS (SELECT 1 FROM revision r WHERE r.sid = forgotten.sid) AND sid IN "
-        "(SELECT value FROM json_each(?)) RETURNING upto_s",
+        "(SELECT value FROM json_each(?)) RETURNING max(upto_s, leap_upto_s)",
         (json.dumps(sorted(gone)),),
     ).fetchall()
     meta.unrecorded_upto_s = max([meta.unrecorded_upto_s, *(upto_s for (upto_s,) in marks)])

@@ -20,6 +20,7 @@ from tocsin.state import minutes
 from tocsin.state.apply.clock import unmiss
 from tocsin.state.apply.context import Context
 from tocsin.state.apply.launches import end_waiting
+from tocsin.state.queries import FORGOTTEN_UPTO_S
 from tocsin.state.retention import VERSION_IS_UNUSED
 
 VERSIONS_KEPT = 200
@@ -343,6 +344,8 @@ def _has_launch(context: Context, sid: int, instant_s: int) -> bool:
 def _may_have_had(context: Context, sid: int, instant_s: int) -> bool:
     """Its record may have been deleted, be it by this very entry."""
     found = context.db.execute(
-        "SELECT 1 FROM forgotten WHERE sid = ? AND upto_s >= ?", (sid, instant_s)
+        f"SELECT 1 FROM forgotten WHERE sid = :sid AND "
+        f"({FORGOTTEN_UPTO_S} >= :instant_s OR :instant_s BETWEEN leap_from_s AND leap_upto_s)",
+        {"sid": sid, "instant_s": instant_s, "now_s": context.entry.time_ms // 1000},
     ).fetchone()
     return found is not None

@@ -172,7 +172,7 @@ def gather(db: sqlite3.Connection, id: str, now_ms: int, chosen: int | None) -> 
         first_kept_s=outcomes.first_kept_s(db, sid),
         missed=outcomes.missed(db, sid, within[0].from_s, within[-1].until_s),
         open=outcomes.open_number(db, sid),
-        forgotten_upto_s=queries.forgotten_upto_s(db, id),
+        forgotten_upto_s=queries.forgotten_of(db, id, now_ms // 1000).upto_s,
     )
 
 

@@ -148,7 +148,7 @@ def a_lost_journal_is_told_apart_from_an_absence(desk: Desk) -> None:
     counts = _counts_of(desk)
     assert counts.skipped == {"lost_record": 9}
     assert accounts.was_lost(desk.db, START * 1000, desk.now_ms)
-    assert not accounts.was_lost(desk.db, desk.now_ms, desk.now_ms + 1000)
+    assert not accounts.was_lost(desk.db, desk.now_ms, desk.now_ms)
 
 
 def a_paused_schedule_has_nothing_to_account_for(desk: Desk) -> None:

@@ -12,12 +12,22 @@ from tests.core.desk import FAILED, START, Desk, at, only_flight, put
 
 from tocsin.errors import Refused
 from tocsin.model import change as c
-from tocsin.model.command import Backfill, CancelLaunch, ResolveLaunch
+from tocsin.model.command import (
+    Backfill,
+    CancelLaunch,
+    ConfirmClock,
+    DeleteSchedule,
+    ResolveLaunch,
+    SwitchSchedule,
+)
 from tocsin.model.launch import LaunchState
+from tocsin.replica.prepare import past_occurrences
 from tocsin.state import views
 from tocsin.targets.contract import SUCCEEDED
 
 _MINUTE = 60
+_EACH = "* * * * *"
+"""Its occurrences are 40 seconds after the minutes of the tests."""
 
 
 @contextlib.contextmanager
@@ -250,3 +260,123 @@ def what_is_given_up_within_the_window_is_not_said_to_have_had_nobody_in_office(
         _restored(desk, since_s=100, now_s=5 * _MINUTE + 30)
         ((_, _, reason),) = _given_up(desk)
         assert "the record of this time was lost" in reason
+
+
+def _judged(desk: Desk, since_s: int, until_s: int, **more: bool) -> list[tuple[int, bool, str]]:
+    """Occurrences of that time in minutes, whether a backfill would launch each, and why."""
+    asked = Backfill("s", START + since_s, START + until_s, **more)
+    found, _ = past_occurrences(desk.db, asked, desk.now_ms)
+    return [((past.instant_s - START) // _MINUTE, past.launch, past.why) for past in found]
+
+
+def _check_left_out(desk: Desk, *minutes: int) -> None:
+    since_s, until_s = minutes[0] * _MINUTE, (minutes[-1] + 1) * _MINUTE
+    judged = _judged(desk, since_s, until_s)
+    assert [(minute, launch) for minute, launch, _ in judged] == [(minute, False) for minute in minutes]
+    assert {why for *_, why in judged} == {
+        "the record of that time, or of a later time, was lost, so it may have been launched"
+    }
+    insisted = _judged(desk, since_s, until_s, unrecorded=True)
+    assert [launch for _, launch, _ in insisted] == [True] * len(minutes)
+
+
+def a_backfill_leaves_out_what_a_schedule_made_anew_may_have_launched_in_the_lost_time() -> None:
+    with _desk() as desk:
+        _restored(desk, since_s=100, now_s=5 * _MINUTE + 30)
+        put(desk, cron=_EACH)
+        _check_left_out(desk, 1, 2, 3, 4)
+
+
+def a_backfill_leaves_out_what_a_paused_schedule_may_have_launched_in_the_lost_time() -> None:
+    with _desk() as desk:
+        put(desk, cron=_EACH, enabled=False)
+        _restored(desk, since_s=100, now_s=5 * _MINUTE + 30)
+        desk.command(SwitchSchedule("s", True))
+        _check_left_out(desk, 1, 2, 3, 4)
+
+
+def a_backfill_leaves_out_what_a_deleted_schedule_may_have_launched_in_the_lost_time() -> None:
+    with _desk() as desk:
+        put(desk, cron=_EACH)
+        desk.command(DeleteSchedule("s"))
+        _restored(desk, since_s=100, now_s=5 * _MINUTE + 30)
+        put(desk, cron=_EACH)
+        _check_left_out(desk, 1, 2, 3, 4)
+
+
+def a_backfill_leaves_out_what_another_may_have_made_up_for_in_the_lost_time() -> None:
+    """Missed, skipped, cancelled in the line of a backfill, or before there was the schedule."""
+    with _desk() as desk:
+        desk.now_ms += _MINUTE * 1000
+        put(desk, cron=_EACH, overlap="forbid", missed="skip")
+        at(desk, 2 * _MINUTE)
+        at(desk, 3 * _MINUTE)
+        desk.now_ms += 150_000
+        desk.take_office()
+        desk.turns()
+        desk.command(Backfill("s", START, START + 61))
+        desk.command(CancelLaunch(f"s-{START + 40}"))
+        assert [why for *_, why in _judged(desk, 1, 330)] == [
+            "it was cancelled before it started",
+            "it was launched: started",
+            "it was skipped",
+            "it was missed",
+            "it was missed",
+        ]
+        _restored(desk, since_s=331, now_s=345)
+        judged = _judged(desk, 1, 330)
+        assert [launch for _, launch, _ in judged] == [False] * 5
+        assert sum("record of that time, or of a later time" in why for *_, why in judged) == 4
+
+
+def what_is_left_out_after_the_restore_can_be_made_up_for() -> None:
+    with _desk() as desk:
+        put(desk, cron=_EACH, enabled=False)
+        _restored(desk, since_s=100, now_s=5 * _MINUTE + 30)
+        desk.now_ms += 2 * _MINUTE * 1000
+        desk.command(SwitchSchedule("s", True))
+        assert [(minute, launch) for minute, launch, _ in _judged(desk, 331, 450)] == [(5, True), (6, True)]
+
+
+def a_clock_that_is_put_back_wrongly_does_not_make_the_lost_time_certain() -> None:
+    with _desk() as desk:
+        put(desk, cron=_EACH, enabled=False)
+        _restored(desk, since_s=100, now_s=5 * _MINUTE + 30)
+        right_ms = desk.now_ms
+        for now_ms in (right_ms - 86_400_000, right_ms + 1_000):
+            desk.command(ConfirmClock(now_ms))
+            desk.now_ms = now_ms
+        desk.command(SwitchSchedule("s", True))
+        _check_left_out(desk, 1, 2, 3, 4)
+
+
+def a_clock_that_was_far_ahead_at_the_restore_does_not_make_the_future_uncertain() -> None:
+    with _desk() as desk:
+        put(desk, cron=_EACH, enabled=False)
+        _restored(desk, since_s=100, now_s=40 * 86_400)
+        desk.now_ms = (START + 5 * _MINUTE + 30) * 1000
+        desk.command(ConfirmClock(desk.now_ms))
+        desk.now_ms += 2 * _MINUTE * 1000
+        desk.command(SwitchSchedule("s", True))
+        assert [launch for _, launch, _ in _judged(desk, 270, 450)] == [False, True, True]
+
+
+def a_second_loss_does_not_make_an_earlier_one_certain() -> None:
+    with _desk() as desk:
+        put(desk, cron=_EACH, enabled=False)
+        _restored(desk, since_s=100, now_s=5 * _MINUTE + 30)
+        _restored(desk, since_s=340, now_s=350)
+        desk.command(SwitchSchedule("s", True))
+        _check_left_out(desk, 1, 2, 3, 4)
+
+
+def as_long_as_the_clock_is_not_believed_all_of_the_past_is_uncertain() -> None:
+    with _desk() as desk:
+        put(desk, cron=_EACH, enabled=False)
+        desk.now_ms += 200_000
+        desk.commit(c.TookOffice(2, "desk"), c.Restored(START * 1000, is_timed=False))
+        desk.now_ms += 100_000
+        _check_left_out(desk, 0, 1, 2, 3, 4)
+        desk.returned(desk.now_ms)
+        desk.now_ms += 60_000
+        assert [launch for _, launch, _ in _judged(desk, 1, 350)] == [False] * 5 + [True]

@@ -10,7 +10,7 @@ from tests.core.desk import Desk, schedule_of
 from tocsin.decide import why
 from tocsin.model import change as c
 from tocsin.model.command import CancelLaunch, DeleteSchedule, LaunchNow, PutSchedule, SwitchSchedule
-from tocsin.state import facts
+from tocsin.state import facts, past
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 IDEMPOTENT = {"kind": "http", "url": "http://receiver/", "idempotent": True}
@@ -28,7 +28,12 @@ def _why(desk: Desk, second: int, id: str = "s") -> str:
     found = facts.gather(desk.db, id, START + second)
     in_force = None if found.in_force is None else why.InForce(*found.in_force)
     known = why.Facts(
-        id, START + second, desk.now_ms, *found._replace(in_force=in_force), history_age_ms=30 * 86_400_000
+        id,
+        START + second,
+        desk.now_ms,
+        *found._replace(in_force=in_force),
+        history_age_ms=30 * 86_400_000,
+        lost_until_ms=past.lost_until_ms(desk.db, desk.now_ms),
     )
     return why.explain(known)
 
@@ -194,3 +199,44 @@ def forgotten_history_is_told_as_forgotten(desk: Desk) -> None:
     desk.now_ms += 40 * 86_400_000
     desk.commit(c.HistoryForgotten([1], desk.now_ms - 30 * 86_400_000))
     assert _why(desk, 60) == "That was so long ago that its record is no longer kept."
+
+
+LOST = " The record of that time, or of a later time, was lost: it may have been launched nevertheless."
+
+
+def _lose_record(desk: Desk, since: int, until: int) -> None:
+    desk.now_ms = (START + until) * 1000
+    term = desk.store.meta.term + 1
+    desk.commit(c.TookOffice(term, "desk"), c.Restored((START + since) * 1000))
+    desk.turns()
+
+
+def what_a_lost_record_leaves_uncertain_is_told(desk: Desk) -> None:
+    desk.now_ms += 60_000
+    _put(desk, enabled=False)
+    _lose_record(desk, 90, 270)
+    assert _why(desk, 0).startswith("The schedule did not exist yet")
+    assert _why(desk, 120).startswith("The schedule was paused then")
+    assert [second for second in (0, 60, 120, 240, 270, 300) if _why(desk, second).endswith(LOST)] == [
+        0,
+        60,
+        120,
+        240,
+    ]
+
+
+def what_was_skipped_before_a_record_was_lost_may_have_been_backfilled_since(desk: Desk) -> None:
+    _put(desk, overlap="forbid")
+    _at(desk, 60)
+    _at(desk, 120)
+    assert _why(desk, 120).endswith("was still open.")
+    _lose_record(desk, 130, 170)
+    assert _why(desk, 120).endswith("was still open." + LOST)
+    assert LOST not in _why(desk, 60)
+
+
+def a_reason_that_tells_of_the_lost_record_is_enough(desk: Desk) -> None:
+    _put(desk)
+    _lose_record(desk, 30, 270)
+    assert "the record of this time was lost" in _why(desk, 120)
+    assert LOST not in _why(desk, 120)

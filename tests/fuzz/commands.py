@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from tests.core.desk import Desk
@@ -27,7 +27,7 @@ from tocsin.errors import Refused, TocsinError
 from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model import command as cmd
-from tocsin.model.ids import launch_name
+from tocsin.model.ids import launch_name, parse_launch_name
 from tocsin.model.launch import CLOSED_FROM, LaunchState
 from tocsin.model.new import columns_of
 from tocsin.model.schedule import Checked, Schedule, convert
@@ -41,7 +41,7 @@ from tocsin.replica.scheduler import agenda
 from tocsin.state import queries
 from tocsin.state.apply import apply
 from tocsin.state.digest import full_digest
-from tocsin.state.store import Store
+from tocsin.state.store import Store, load_meta
 from tocsin.state.views import decode_spec
 from tocsin.targets.contract import Outcome, Verdict
 from tocsin.targets.null import NullTarget
@@ -65,6 +65,16 @@ class _Receiver(NullTarget):
 TARGETS = {kind: _Receiver() for kind in ("null", "exec", "http")}
 
 
+class _Backup(NamedTuple):
+    """The state and the journal of a moment, and what the targets had seen by then."""
+
+    db: sqlite3.Connection
+    entries: int
+    called: set[Key]
+    succeeded: set[str]
+    doubted: set[str]
+
+
 class World:
     """One state, its journal, and what its targets have seen."""
 
@@ -75,9 +85,18 @@ class World:
         self.succeeded: set[str] = set()
         self.doubted: set[str] = set()
         """Launches whose call may have gone out, of schedules that say ``on_doubt: skip``."""
+        self.lost: set[str] = set()
+        """Launches that were called, and the record of it lost: once more only by their policy, or a person's word."""
+        self._backup: _Backup | None = None
+        self._since_backup: set[str] = set()
+        """Launches that were called since then."""
+        self._found_open: set[int] = set()
+        """Launches that were open when a state was restored: nobody can tell what became of them."""
         self._tokens = itertools.count(1)
 
     def close(self) -> None:
+        if self._backup is not None:
+            self._backup.db.close()
         self.desk.close()
 
     @property
@@ -90,6 +109,10 @@ class World:
         desk.now_ms += chance.choice([0, 1, 400, 1_000, 5_000, 30_000, 61_000, 600_000, 7_200_000])
         if chance.random() < 0.08:
             self._change_of_leaders(chance)
+        if chance.random() < 0.05:
+            self._back_up()
+        if self._backup is not None and chance.random() < 0.04:
+            self._restore(self._backup, chance)
         if chance.random() < 0.04:
             self._set_clock(chance)
         plan = agenda(desk.store, desk.now_ms, chance.choice([1, 3, 1_000]))
@@ -119,14 +142,41 @@ class World:
         if chance.random() < 0.2:
             self._lose_record()
             desk.commit(c.Restored(desk.now_ms - chance.choice([0, 60_000])))
-            self.flights.clear()
             self._open_again()
+
+    def _back_up(self) -> None:
+        if self._backup is not None:
+            self._backup.db.close()
+        copy = sqlite3.connect(":memory:")
+        self.desk.db.backup(copy)
+        self._since_backup.clear()
+        self._backup = _Backup(
+            copy, len(self.desk.records), set(self.called), set(self.succeeded), set(self.doubted)
+        )
+
+    def _restore(self, backup: _Backup, chance: random.Random) -> None:
+        """Everything since the backup is lost: commands, decisions, outcomes. Only the targets know of it."""
+        desk = self.desk
+        backup.db.backup(desk.db)
+        meta = desk.store.meta = load_meta(desk.db)
+        del desk.records[backup.entries :]
+        self.called, self.succeeded = set(backup.called), set(backup.succeeded)
+        self.doubted = set(backup.doubted)
+        desk.now_ms = max(desk.now_ms, meta.time_ms) + chance.choice([2_000, 90_000])
+        self.lost |= self._since_backup
+        self._forget_lost_ahead()
+        desk.commit(c.TookOffice(meta.term + 1, "desk"), c.Restored(meta.time_ms))
+        self._open_again()
+
+    def _forget_lost_ahead(self) -> None:
+        """Calls of a time that has not come, on a clock that was ahead: nobody can know of them."""
+        self.lost = {name for name in self.lost if parse_launch_name(name).instant_s < self.now_s}
 
     def _lose_record(self) -> None:
         """The record that is lost tells that what was queued has had its turn."""
         for row in queries.orders(self.desk.db, _queued(self.desk.db)):
             flight = flight_of_row(row, 1)
-            self.called.add((flight.order.name, flight.order.attempt + 1))
+            self._note_call(flight.order.name, flight.order.attempt + 1)
             if flight.spec.on_doubt == "skip":
                 self.doubted.add(flight.order.name)
 
@@ -136,6 +186,7 @@ class World:
         now_ms = desk.now_ms + chance.choice([40 * DAY_MS, 7_200_000, -90_000, -7_200_000, -40 * DAY_MS])
         desk.command(cmd.ConfirmClock(now_ms))
         desk.now_ms = now_ms
+        self._forget_lost_ahead()
         if chance.random() < 0.5:
             ids = [id for (id,) in desk.db.execute("SELECT id FROM schedule")]
             desk.command(cmd.RepairDue(ids, is_last=True))
@@ -144,10 +195,13 @@ class World:
 
     def _open_again(self) -> None:
         """What a new leader finds open after a restore is concluded as unknown."""
+        self.flights.clear()
+        self._found_open.clear()
         for row in queries.orders(self.desk.db, queries.handed_over(self.desk.db)):
             flight = flight_of_row(row, 1)
-            self.called.add((flight.order.name, flight.order.attempt))
+            self._note_call(flight.order.name, flight.order.attempt)
             self.flights[flight.lid] = flight
+            self._found_open.add(flight.lid)
 
     def _chores(self, chance: random.Random) -> list[c.Change]:
         found: list[c.Change] = []
@@ -175,6 +229,11 @@ class World:
                 del self.flights[lid]
                 continue
             flight.cancel = found[0]
+            if lid in self._found_open:
+                self._found_open.discard(lid)
+                del self.flights[lid]
+                reports.ended.append((flight, self._ended(flight, Verdict.UNKNOWN, chance)))
+                continue
             if chance.random() < 0.2:
                 reports.accepted[lid] = flight
                 continue
@@ -187,11 +246,10 @@ class World:
                 reports.expired.append(flight)
                 self.called.discard((flight.order.name, flight.order.attempt))
                 continue
-            reports.ended.append((flight, self._outcome(flight, chance)))
+            reports.ended.append((flight, self._ended(flight, chance.choice(VERDICTS), chance)))
         return reports
 
-    def _outcome(self, flight: Flight, chance: random.Random) -> Outcome:
-        verdict = chance.choice(VERDICTS)
+    def _ended(self, flight: Flight, verdict: Verdict, chance: random.Random) -> Outcome:
         if verdict is Verdict.SUCCEEDED:
             self.succeeded.add(flight.order.name)
         if verdict is Verdict.UNKNOWN and flight.spec.on_doubt == "skip":
@@ -211,8 +269,14 @@ class World:
             assert is_first, f"{name} attempt {attempt} is called, and the one before it was not"
             assert name not in self.succeeded, f"{name} is called after it succeeded"
             assert name not in self.doubted, f"{name} is called although an earlier call may have gone out"
-            self.called.add((name, attempt))
+            may_repeat = name not in self.lost or flight.spec.on_doubt == "relaunch"
+            assert may_repeat, f"{name} is called, and it was called in the time whose record was lost"
+            self._note_call(name, attempt)
             self.flights[flight.lid] = flight
+
+    def _note_call(self, name: str, attempt: int) -> None:
+        self.called.add((name, attempt))
+        self._since_backup.add(name)
 
     def _commands(self, chance: random.Random) -> tuple[list[cmd.Command], list[c.Change], Many | None]:
         """Those that are accepted for this entry, with their changes: each about something else."""
@@ -248,13 +312,18 @@ class World:
                 continue
             if isinstance(command, cmd.ResolveLaunch) and command.outcome == "relaunch":
                 self.doubted.discard(command.name)
+                self.lost.discard(command.name)
             if isinstance(change, c.BackfillRequested) and isinstance(command, cmd.Backfill):
-                self._wanted_unrecorded(command, change)
+                self._backfilled(command, change)
 
-    def _wanted_unrecorded(self, command: cmd.Backfill, change: c.BackfillRequested) -> None:
-        """A person wants occurrences launched whose record is no longer kept: they may have been launched before."""
-        if command.unrecorded:
-            names = {launch_name(change.id, instant_s) for instant_s in change.instants_s}
+    def _backfilled(self, command: cmd.Backfill, change: c.BackfillRequested) -> None:
+        """A person may want occurrences launched whose record is no longer kept: they may have been launched before."""
+        names = {launch_name(change.id, instant_s) for instant_s in change.instants_s}
+        if not command.unrecorded:
+            again = names & self.lost
+            assert not again, f"a backfill takes for certain that {again} were not launched"
+        else:
+            self.lost -= names
             self.called = {key for key in self.called if key[0] not in names}
             self.succeeded -= names
             self.doubted -= names
@@ -348,10 +417,13 @@ class World:
         return cmd.ResolveLaunch(name, outcome)
 
     def backfill(self, chance: random.Random) -> cmd.Command:
-        from_s = self.now_s - chance.choice([60, 600, 7_200, 90_000])
+        id, from_s = chance.choice(IDS), self.now_s - chance.choice([60, 600, 7_200, 90_000])
+        if self.lost and chance.random() < 0.7:
+            name = parse_launch_name(chance.choice(sorted(self.lost)))
+            id, from_s = name.schedule, name.instant_s
         until_s = from_s + chance.choice([1, 61, 3_600])
         return cmd.Backfill(
-            chance.choice(IDS),
+            id,
             from_s,
             until_s,
             unrecorded=chance.random() < 0.3,

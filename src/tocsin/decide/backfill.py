@@ -2,6 +2,9 @@
 
 Only those that were certainly not launched: skipped, missed, paused, or before there was the schedule. Where a launch
 may have happened and its record is no longer kept, nobody can know, so it is left out unless the owner insists.
+
+After a record was lost, this holds for everything before the loss ended. In the lost time schedules may have been
+created, resumed and changed, and what had been skipped or missed earlier may have been backfilled.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ BACKFILL_MAX = 1000
 """How many occurrences one request launches."""
 LOOKED_AT_MAX = 10_000
 """How many it looks at for that."""
+_FORGOTTEN = "no record of it is kept"
+_LOST = "the record of that time, or of a later time, was lost"
 
 
 class Known(NamedTuple):
@@ -31,6 +36,8 @@ class Known(NamedTuple):
     """Launches up to this instant may have been forgotten."""
     due_instant_s: int | None
     """What comes next by itself."""
+    lost_until_ms: int
+    """What was planned before this moment may have been launched, and the record of it lost."""
 
 
 class Past(NamedTuple):
@@ -62,27 +69,27 @@ def choose(
 
 def _judged(instant_s: int, known: Known, unrecorded: bool) -> Past:
     state = known.states.get(instant_s)
-    if state in ("skipped", "not started"):
+    instant_ms = instant_s * 1000
+    if state not in (None, "skipped", "not started", "unrecorded"):
+        return Past(instant_s, False, f"it was launched: {state}")
+    if state == "unrecorded" or instant_ms < known.lost_until_ms:
+        return _uncertain(instant_s, _LOST, unrecorded)
+    if state is not None:
         return Past(
             instant_s, True, "it was skipped" if state == "skipped" else "it was cancelled before it started"
         )
-    if state == "unrecorded":
-        return _unrecorded(instant_s, unrecorded)
-    if state is not None:
-        return Past(instant_s, False, f"it was launched: {state}")
     if instant_s <= known.forgotten_upto_s:
-        return _unrecorded(instant_s, unrecorded)
+        return _uncertain(instant_s, _FORGOTTEN, unrecorded)
     if any(begin <= instant_s < end for begin, end in known.missed):
         return Past(instant_s, True, "it was missed")
-    instant_ms = instant_s * 1000
     if instant_ms < known.first_known_ms:
         return Past(instant_s, True, "there was no such schedule yet")
     if any(begin <= instant_ms < end for begin, end in known.paused_ms):
         return Past(instant_s, True, "it was paused or deleted then")
-    return _unrecorded(instant_s, unrecorded)
+    return _uncertain(instant_s, _FORGOTTEN, unrecorded)
 
 
-def _unrecorded(instant_s: int, is_wanted: bool) -> Past:
+def _uncertain(instant_s: int, because: str, is_wanted: bool) -> Past:
     if is_wanted:
-        return Past(instant_s, True, "no record of it is kept, and launching it nevertheless was asked for")
-    return Past(instant_s, False, "no record of it is kept, so it may have been launched")
+        return Past(instant_s, True, f"{because}, and launching it nevertheless was asked for")
+    return Past(instant_s, False, f"{because}, so it may have been launched")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tocsin.decide.timeline import Plan, plan
-from tocsin.model.launch import LaunchView
+from tocsin.model.launch import RECORD_LOST, LaunchView
 
 
 class InForce(NamedTuple):
@@ -40,10 +40,17 @@ class Facts(NamedTuple):
     repeatable: frozenset[str]
     """Names of the launches that were to be called again when in doubt, by the version that each has."""
     history_age_ms: int
+    lost_until_ms: int
+    """What was planned before this moment may have been launched, and the record of it lost."""
 
 
 def explain(facts: Facts) -> str:
     """The answer."""
+    told = _of_record(facts)
+    return told if RECORD_LOST in told else told + _of_loss(facts)
+
+
+def _of_record(facts: Facts) -> str:
     if facts.launches:
         return " ".join(_of_launch(launch, facts) for launch in facts.launches)
     if facts.missed_reason is not None:
@@ -119,6 +126,19 @@ def _of_absence(facts: Facts) -> str:
         if since_ms <= instant_ms <= until_ms:
             return f" Nobody was in office from {_shown(since_ms)} to {_shown(until_ms)}."
     return ""
+
+
+def _of_loss(facts: Facts) -> str:
+    """In the lost time there may have been another version, and a backfill of what had been left out earlier."""
+    if facts.instant_s * 1000 >= min(facts.lost_until_ms, facts.now_ms):
+        return ""
+    if any(launch.state != "skipped" and not _is_unstarted(launch) for launch in facts.launches):
+        return ""
+    return " The record of that time, or of a later time, was lost: it may have been launched nevertheless."
+
+
+def _is_unstarted(launch: LaunchView) -> bool:
+    return launch.state == "cancelled" and launch.started_at is None
 
 
 def _of_no_occurrence(settled: Plan, facts: Facts, in_force: InForce) -> str:

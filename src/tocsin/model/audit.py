@@ -222,5 +222,5 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     journal: JournalCover | None = None
     """What this page read of the journal, if it did: the journal comes first, then the schedules."""
     lost_record: bool = False
-    """In this time a journal was lost and restored: what is not recorded may have been launched."""
+    """In this time or later a journal was lost and restored: what is not recorded may have been launched."""
     cursor: str = ""

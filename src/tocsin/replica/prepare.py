@@ -93,12 +93,11 @@ def past_occurrences(
 ) -> tuple[list[backfill.Past], bool]:
     """What a backfill would do: every occurrence in its range, and whether there are more."""
     settled = plan(*past.timing(db, command.id))
+    now_s = now_ms // 1000
     known = backfill.Known(
-        *past.known(db, command.id, command.from_s, command.until_s, command.recorded_since_s, now_ms // 1000)
+        *past.known(db, command.id, command.from_s, command.until_s, command.recorded_since_s, now_s)
     )
-    return backfill.choose(
-        settled, known, command.from_s, command.until_s, now_ms // 1000, command.unrecorded
-    )
+    return backfill.choose(settled, known, command.from_s, command.until_s, now_s, command.unrecorded)
 
 
 def _put(db: sqlite3.Connection, command: PutSchedule, now_ms: int) -> c.SchedulePut:

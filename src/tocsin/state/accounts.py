@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tocsin.model.audit import Past, Row, Version
 from tocsin.model.launch import LaunchKind
 from tocsin.model.rule import encode_rule
+from tocsin.state.past import lost_until_ms
 from tocsin.state.queries import FORGOTTEN_UPTO_S
 from tocsin.state.tables import STARTED_AT
 from tocsin.state.views import decode_spec, reached
@@ -221,8 +222,6 @@ def kept_since_s(db: sqlite3.Connection, before_ms: int, total: int) -> int:
     return max(before_ms // 1000, first[0] if newest > total else 0)
 
 
-def was_lost(db: sqlite3.Connection, from_ms: int, to_ms: int) -> bool:
-    """Was a journal lost, and what was written in this time with it?"""
-    (until_ms,) = db.execute("SELECT value FROM meta WHERE key = 'doubtful_until_ms'").fetchone()
-    found = db.execute("SELECT since_ms FROM absence WHERE until_ms = ?", (until_ms,)).fetchone()
-    return bool(until_ms) and until_ms > from_ms and (found is None or found[0] < to_ms)
+def was_lost(db: sqlite3.Connection, from_ms: int, now_ms: int) -> bool:
+    """Was a journal lost after this moment? What was planned earlier may have been backfilled in the lost time."""
+    return lost_until_ms(db, now_ms) > from_ms

@@ -50,7 +50,22 @@ def known(
     forgotten_s = queries.forgotten_of(db, schedule_id, now_s).upto_s
     # Of an id that was deleted and forgotten as a whole nothing is left but the age of all that is kept.
     forgotten_s = max(forgotten_s, recorded_since_s - 1)
-    return states, missed, _idle(versions), first_known_ms, forgotten_s, None if due is None else due[0]
+    due_s = None if due is None else due[0]
+    lost_ms = lost_until_ms(db, now_s * 1000)
+    return states, missed, _idle(versions), first_known_ms, forgotten_s, due_s, lost_ms
+
+
+def lost_until_ms(db: sqlite3.Connection, now_ms: int) -> int:
+    """What was planned before this moment may have been launched in a time whose record was lost. 0: none was lost.
+
+    If the end of a loss is ahead of now, the clock has been put back since, and the moment to which it was put back
+    counts. If time has passed that end all the same, the end counts: the clock may have been put back wrongly.
+    """
+    found: dict[str, int] = dict(
+        db.execute("SELECT key, value FROM meta WHERE key IN ('doubtful_until_ms', 'lost_until_ms')")
+    )
+    latest_ms = found.get("lost_until_ms", 0)
+    return max(found.get("doubtful_until_ms", 0), latest_ms if latest_ms <= now_ms else 0)
 
 
 def _told(state: int, never_started: bool, reason: str | None, doubt: int | None) -> str:

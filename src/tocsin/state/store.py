@@ -32,7 +32,10 @@ class Meta(msgspec.Struct):
     present_since_ms: int = 0
     absent_since_ms: int = 0
     doubtful_until_ms: int = 0
-    """The journal was lost and restored: what was planned before this moment may have been launched."""
+    """The journal was lost and restored: what was planned before this moment may have been launched. If the clock is
+    put back, this moment is put back as well."""
+    lost_until_ms: int = 0
+    """The latest such moment that there has been. It stays where it is: the clock may be put forward again."""
     ahead_until_ms: int = 0
     """The clock was ahead, up to this moment, and was put back: some names up to there have been launched."""
     is_due_ahead: int = 0

@@ -15,7 +15,7 @@ FIELDS: dict[str, dict[str, dict[str, Any]]] = {
         "findings_left_out": {"description": "How many more there are."},
         "journal": {"description": "What this page read of the journal; null: it is about schedules."},
         "lost_record": {
-            "description": "A journal was lost in this time: what was launched may be recorded nowhere."
+            "description": "A journal was lost in this time or later: what was launched may be recorded nowhere."
         },
         "cursor": {"description": "Asks for the next page. Empty: there is none."},
     },

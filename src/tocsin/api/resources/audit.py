@@ -190,7 +190,7 @@ async def _page(
     position: str,
 ) -> AuditPage:
     window = asked.window
-    was_lost = await service.replica.read(accounts.was_lost, window.from_s * 1000, window.to_s * 1000)
+    was_lost = await service.replica.read(accounts.was_lost, window.from_s * 1000, service.now_ms())
     return AuditPage(
         since=_moment(window.from_s * 1000),
         until=_moment(window.to_s * 1000),

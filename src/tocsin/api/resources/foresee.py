@@ -20,7 +20,7 @@ from tocsin.errors import InvalidInput, NotFound
 from tocsin.model.answer import UpcomingView, WhyView
 from tocsin.model.rule import encode_rule
 from tocsin.model.schedule import ScheduleView
-from tocsin.state import facts, views
+from tocsin.state import facts, past, views
 
 
 @get(
@@ -110,7 +110,7 @@ def _why(
         )
     in_force = gathered.in_force
     known = gathered._replace(in_force=None if in_force is None else why.InForce(*in_force))
-    told: Any = (id, instant_s, now_ms, *known, history_age_ms)
+    told: Any = (id, instant_s, now_ms, *known, history_age_ms, past.lost_until_ms(db, now_ms))
     answer = why.explain(why.Facts(*told))
     at = moment_of(str(instant_s), "at")
     view = WhyView(schedule=id, at=at, answer=answer, launches=gathered.launches)

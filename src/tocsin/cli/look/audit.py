@@ -172,7 +172,7 @@ def _facts(whole: AuditPage) -> list[tuple[str, str]]:
         ("not judged", f"a part of {cut} schedules that have too many: ask for less time" if cut else ""),
         (
             "lost",
-            "a journal was lost in this time: what was launched then may be recorded nowhere"
+            "a journal was lost in this time or later: what was launched then may be recorded nowhere"
             if whole.lost_record
             else "",
         ),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tocsin.client import Client
     from tocsin.model.history import BackfillView, PastView
 
-_UNRECORDED = "no record of it is kept, so it may have been launched"
+_UNCERTAIN = "so it may have been launched"
 
 
 class _Wish(NamedTuple):
@@ -137,8 +137,8 @@ def _show(found: BackfillView, zone: str) -> None:
     )
     table(columns, rows)
     print(f"{_occurrences(found.launches)} would be launched, {found.left_out} left out")
-    if any(item.why == _UNRECORDED for item in found.items):
-        say("--unrecorded launches also those of which no record is kept")
+    if any(item.why.endswith(_UNCERTAIN) for item in found.items):
+        say("--unrecorded launches also those that may have been launched")
     if found.more:
         last = moments.written(found.items[-1].at)
         say(f"there are more occurrences behind {last} than one request covers: ask again from there")

@@ -7,7 +7,7 @@ import sqlite3
 from tocsin.model import change as c
 from tocsin.state import queries
 from tocsin.state.apply.context import Context
-from tocsin.state.apply.office import BRIEF_MS, UNPROVEN_AT_MOST_MS, is_unproven, was_absent
+from tocsin.state.apply.office import BRIEF_MS, UNPROVEN_AT_MOST_MS, is_doubtful, is_unproven, was_absent
 
 BACK_MS = 10_000
 """A clock that goes back by less than this is no news: replicas differ by as much."""
@@ -41,7 +41,7 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     meta.is_due_ahead = 1
     meta.present_since_ms = min(meta.present_since_ms, change.now_ms)
     meta.absent_since_ms = min(meta.absent_since_ms, change.now_ms)
-    meta.doubtful_until_ms = min(meta.doubtful_until_ms, change.now_ms)
+    is_doubtful(meta, min(meta.doubtful_until_ms, change.now_ms))
     (since_ms,) = db.execute(
         "SELECT min(since_ms) FROM absence WHERE until_ms > ?", (change.now_ms,)
     ).fetchone()

@@ -64,7 +64,7 @@ def resigned(context: Context, change: c.Resigned) -> None:
 
 def returned(context: Context, change: c.Returned) -> None:
     if context.meta.doubtful_until_ms == DOUBT_OPEN_MS:
-        context.meta.doubtful_until_ms = context.entry.time_ms
+        is_doubtful(context.meta, context.entry.time_ms)
     was_absent(
         context,
         since_ms=change.absent_since_ms,
@@ -76,7 +76,7 @@ def returned(context: Context, change: c.Returned) -> None:
 def restored(context: Context, change: c.Restored) -> None:
     """What waited for another attempt, or for its turn, may have had it. The former is concluded like what was handed
     over. The latter goes on waiting where once more is harmless: all at once would be against its owner's will."""
-    context.meta.doubtful_until_ms = context.entry.time_ms if change.is_timed else DOUBT_OPEN_MS
+    is_doubtful(context.meta, context.entry.time_ms if change.is_timed else DOUBT_OPEN_MS)
     _doubt_what_waits(context)
     touched = context.db.execute(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, retry_at_ms = NULL, "
@@ -131,6 +131,13 @@ def was_absent(context: Context, *, since_ms: int, until_ms: int, is_counted: bo
     context.db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (meta.absent_since_ms, until_ms))
     if not is_counted:
         leapt(meta, since_ms, until_ms, is_counted=False)
+
+
+def is_doubtful(meta: Meta, until_ms: int) -> None:
+    """The record of a time that ends then was lost."""
+    meta.doubtful_until_ms = until_ms
+    if until_ms != DOUBT_OPEN_MS:
+        meta.lost_until_ms = max(meta.lost_until_ms, until_ms)
 
 
 def leapt(meta: Meta, since_ms: int, until_ms: int, *, is_counted: bool) -> None:

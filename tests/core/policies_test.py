@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from tests.core.desk import FAILED, START, Desk, at, only_flight, put
@@ -128,6 +129,24 @@ def the_spread_of_all_keeps_the_order(desk: Desk) -> None:
         seen += [instant for instant in desk.states_of("s") if instant not in seen]
     assert seen[:10] == [START + 60 * n for n in range(1, 11)]
     assert seen == sorted(seen)
+
+
+def a_second_absence_leaves_what_is_left_its_spread(desk: Desk) -> None:
+    """Otherwise an outage in the middle of catching up ends in the burst that the spread is there to prevent."""
+    put(desk, cron="@every 10s", missed="all", catch_up_spread="2m")
+    desk.now_ms = (START + 605) * 1000
+    desk.take_office()
+    at(desk, 605 + 30)
+    early = len(desk.flights)
+    assert 10 < early < 20
+    desk.now_ms = (START + 605 + 60) * 1000
+    desk.take_office()
+    numbers = [early]
+    for second in range(665, 665 + 120, 10):
+        at(desk, second)
+        numbers.append(len(desk.flights))
+    assert max(later - former for former, later in pairwise(numbers)) < 10
+    assert numbers[-1] > 55
 
 
 def a_stall_of_the_leader_counts_as_absence(desk: Desk) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tocsin.decide.missed import Presence, catch_up, catch_up_slot
+from tocsin.decide.missed import Presence, catch_up, next_catch_up_slot
 from tocsin.decide.timeline import Plan, Slot, plan
 from tocsin.errors import InvalidSchedule
 from tocsin.model import change as c
@@ -223,7 +223,7 @@ def _decide_row(
         if caught is None:
             return
         slot = caught
-    following = _following(settled, row.id, slot.instant_s, presence)
+    following = _following(settled, row.id, slot, presence)
     deadline_ms = settled.rule.deadline_ms
     planned_ms = settled.slot(row.id, slot.instant_s).planned_ms
     late_ms = now_ms - planned_ms
@@ -257,16 +257,16 @@ def _decide_missed(
     return caught.keep
 
 
-def _following(settled: Plan, schedule: str, instant_s: int, presence: Presence) -> Slot | None:
+def _following(settled: Plan, schedule: str, slot: Slot, presence: Presence) -> Slot | None:
     """The next occurrence. While ``all`` catches up it may itself have been missed: then it has its place in
     the catching up, and is not judged again."""
-    following = settled.slot_after(schedule, instant_s)
+    following = settled.slot_after(schedule, slot.instant_s)
     if (
         following is not None
         and following.planned_ms < presence.since_ms
         and settled.rule.missed is Missed.ALL
     ):
-        return catch_up_slot(settled, schedule, following.instant_s, presence)
+        return next_catch_up_slot(settled, schedule, slot, following.instant_s, presence)
     return following
 
 

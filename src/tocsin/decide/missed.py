@@ -86,6 +86,18 @@ def catch_up_slot(plan: Plan, schedule: str, instant_s: int, presence: Presence)
     return Slot(instant_s, at_ms - instant_s * 1000)
 
 
+def next_catch_up_slot(plan: Plan, schedule: str, former: Slot, instant_s: int, presence: Presence) -> Slot:
+    """The same for the one behind ``former`` that was missed as well. Under ``all`` what is left shares what is left of
+    the spread, also if it is left over from an earlier absence."""
+    spread_ms = plan.rule.spread_ms
+    if not spread_ms or plan.rule.missed is not Missed.ALL:
+        return catch_up_slot(plan, schedule, instant_s, presence)
+    at_ms = max(former.planned_ms, presence.since_ms)
+    time_ms = max(0, presence.since_ms + spread_ms - at_ms)
+    share = (instant_s - former.instant_s) * 1000 / (presence.since_ms - former.instant_s * 1000)
+    return Slot(instant_s, at_ms + round(time_ms * share) - instant_s * 1000)
+
+
 def _last_missed(plan: Plan, schedule: str, first_s: int, presence: Presence) -> int:
     """The last occurrence whose planned moment had passed: jitter may still hold back one whose instant had."""
     last_s = plan.last_instant(first_s - 1, (presence.since_ms - 1) // 1000) or first_s

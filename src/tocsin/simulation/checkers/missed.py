@@ -120,13 +120,14 @@ def _all(version: VersionRow, absence: _Absence, rows: list[LaunchRow]) -> Itera
 def _spread(
     version: VersionRow, absence: _Absence, rows: list[LaunchRow], ends: list[int]
 ) -> Iterator[Finding]:
-    """What is missed once more while it waits for its place has another one."""
+    """What is missed once more while it waits for its place has another one: what is left shares the spread."""
     spread_ms = duration_ms(version.schedule.catch_up_spread)
+    begins = {absence[1]: absence[0]}
     for row in rows if spread_ms else []:
-        if any(absence[1] < until_ms <= (row.started_ms or 0) for until_ms in ends):
-            continue
-        part = (row.instant_s * 1000 - absence[0]) / (absence[1] - absence[0])
-        early_ms = absence[1] + spread_ms * min(max(part, 0.0), 1.0) - (row.started_ms or 0)
+        end_ms = max((ms for ms in ends if absence[1] < ms <= (row.started_ms or 0)), default=absence[1])
+        begin_ms = begins.setdefault(end_ms, row.instant_s * 1000)
+        part = (row.instant_s * 1000 - begin_ms) / (end_ms - begin_ms)
+        early_ms = end_ms + spread_ms * min(max(part, 0.0), 1.0) - (row.started_ms or 0)
         if early_ms > 1:
             text = f"{row.name} was made up for {early_ms:.0f} ms before its place in the spread"
             yield Finding(float(row.started_ms or 0), text, row.name)

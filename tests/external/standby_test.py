@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,9 +26,9 @@ class Place:
         self.folder = folder
         self._start = start
 
-    def start(self, name: str) -> Service:
+    def start(self, name: str, *more: str) -> Service:
         (self.folder / name).mkdir(exist_ok=True)
-        options = ("--name", name, "--journal", self.cluster.url, "--snapshot-interval", "1s")
+        options = ("--name", name, "--journal", self.cluster.url, "--snapshot-interval", "1s", *more)
         return self._start(self.folder / name / "data", *options)
 
     def bounds(self) -> Bounds:
@@ -126,6 +127,22 @@ def a_stand_by_whose_clock_is_set_right_late_can_lead(
     eventually(lambda: again.ask("GET", "/v1/status").json["role"] == "leader")
     before = _launches(again)
     eventually(lambda: _launches(again) > before + 2)
+
+
+def a_stand_by_that_was_paused_while_its_leader_died_leads_and_launches(place: Place) -> None:
+    """What the leader wrote in that time arrives together, and tells the time of then."""
+    leader, standby = place.start("a"), place.start("b", "--clock-step", "11s")
+    leader.create("each/second", cron="* * * * * *")
+    eventually(lambda: _has(standby, "each/second"))
+    standby.process.send_signal(signal.SIGSTOP)
+    seen = _sequence(leader)
+    eventually(lambda: _sequence(leader) > seen + 6)
+    leader.stop(signal.SIGKILL)
+    time.sleep(14)  # longer than a clock may step: this time is what is tested
+    standby.process.send_signal(signal.SIGCONT)
+    eventually(lambda: standby.ask("GET", "/v1/status").json["role"] == "leader")
+    before = _launches(standby)
+    eventually(lambda: _launches(standby) > before + 2)
 
 
 def _launches(service: Service) -> int:

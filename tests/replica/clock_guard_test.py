@@ -302,6 +302,17 @@ def a_restart_of_the_process_counts_no_time_that_the_journal_has_not_heard_of(tm
     assert _started(clock, tmp_path, last_entry_ms=START_MS).is_counted
 
 
+def what_the_journal_hears_while_the_clock_is_not_believed_does_not_count_the_time(tmp_path: Path) -> None:
+    """A board starts in the past, and is set some seconds later."""
+    clock = _Clock()
+    clock.off_ms = -40 * DAY_MS
+    guard = _started(clock, tmp_path, last_entry_ms=START_MS)
+    guard.noted()
+    clock.off_ms = 7_200_000
+    assert guard.is_believed
+    assert not guard.is_counted
+
+
 def a_clock_that_is_followed_over_a_large_step_has_not_counted_the_time(tmp_path: Path) -> None:
     clock = _Clock()
     guard = _steady(clock, tmp_path)

@@ -180,9 +180,10 @@ class ClockGuard:
 
     def noted(self) -> None:
         """The journal has heard whether the time until now was counted, from here or from a leader whose clock agrees
-        with the one here."""
+        with the one here. As long as the clock is not believed, it hears of a time that is counted on from the last
+        entry, and more has passed."""
         with self._lock:
-            if not self._known.is_counted:
+            if not self._known.is_counted and self.is_believed:
                 self._known = replace(self._known, is_counted=True)
                 self._keep()
 

@@ -23,7 +23,7 @@ from tocsin.model.presence import GROUP, Presence
 from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.liveness import PROBE_S, PULSE_S, DiskProbe, Liveness
 from tocsin.replica.nagging import Nag
-from tocsin.replica.office import RENEW_S, ElectedOffice, SoleOffice
+from tocsin.replica.office import FRESH_S, RENEW_S, ElectedOffice, SoleOffice
 
 log = structlog.get_logger()
 AGAIN_S = 0.05
@@ -183,7 +183,13 @@ class Observer:
     async def _watch(self, stop: asyncio.Event) -> None:
         records = self._store.watch()
         async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator
+            asked_s = self._clock.elapsed_s()
             async for seen in records:
+                now_s = self._clock.elapsed_s()
+                if now_s - asked_s > FRESH_S:
+                    # This process stood still. What has arrived meanwhile tells the time of then, so it is asked anew.
+                    return
+                asked_s = now_s
                 self._office.told_s(self._seq())  # was the one before applied?
                 self._office.observed_presence(seen, self._clock.elapsed_s(), self._clock.wall_ms())
                 self._nag.over()

@@ -12,7 +12,8 @@ from tests.replica.lone import LeapClock, launched, put, run, until
 
 from tocsin.replica import absence, presence
 from tocsin.replica.absence import ABSENCE_MS, AbsenceMeter
-from tocsin.replica.liveness import PULSE_S, WEDGED_S, DiskProbe, Liveness
+from tocsin.replica.liveness import WEDGED_S, DiskProbe, Liveness
+from tocsin.replica.office import RENEW_S
 from tocsin.replica.replica import Replica
 
 
@@ -116,8 +117,8 @@ def a_process_that_was_paused_is_not_wedged() -> None:
 
 
 def _pass(clock: LeapClock, liveness: Liveness, seconds: float) -> None:
-    for _ in range(int(seconds / PULSE_S)):
-        clock.ahead_s += PULSE_S
+    for _ in range(int(seconds / RENEW_S)):
+        clock.ahead_s += RENEW_S
         liveness.judge()
 
 

@@ -10,7 +10,7 @@ import pytest
 from tocsin.journal.contract import SeenPresence
 from tocsin.model.presence import GROUP, Presence
 from tocsin.replica.office import FOLLOWER_S, RENEW_S, ElectedOffice
-from tocsin.replica.presence import Observer
+from tocsin.replica.presence import Observer, Turns
 
 
 class _Clock:
@@ -68,7 +68,7 @@ def records_that_arrive_together_after_a_pause_tell_no_time(is_answer_late: bool
     async def observe() -> None:
         stop, clock = asyncio.Event(), _Clock()
         office, store = ElectedOffice(clock), _Store(clock, stop, 40.0, is_answer_late)
-        await Observer(store, office, clock, seq=lambda: 1).run(stop)
+        await Observer(store, office, Turns(office), clock, seq=lambda: 1).run(stop)
         assert store.watches == 2
         offset_ms = office.leader_offset_ms()
         assert offset_ms is None or abs(offset_ms - 1_700_000_000_000) < 1_000
@@ -81,7 +81,7 @@ def records_that_arrive_as_they_are_written_tell_the_time() -> None:
     async def observe() -> None:
         stop, clock = asyncio.Event(), _Clock()
         office, store = ElectedOffice(clock), _Store(clock, stop, 0.0, is_answer_late=False)
-        await Observer(store, office, clock, seq=lambda: 1).run(stop)
+        await Observer(store, office, Turns(office), clock, seq=lambda: 1).run(stop)
         assert store.watches == 1
         assert office.leader_offset_ms() is not None
 

@@ -169,6 +169,41 @@ def the_leaders_time_is_known_by_a_presence_that_was_written_just_now() -> None:
     assert office.leader_offset_ms() is None, "this replica leads"
 
 
+def nobody_learns_the_time_from_its_own_presence() -> None:
+    """A leader that nobody else vouches for would believe a wrong clock because it shows the same time as itself."""
+    clock = _Clock()
+    office = ElectedOffice(clock, "a")
+    office.observed(clock.elapsed_s(), term=1, is_vacant=False)
+    for counter in (7, 8, 9):
+        office.observed_presence(_seen(counter), clock.elapsed_s(), 500_000)
+        clock.true_s += 0.5
+    assert office.leader_offset_ms() is None
+    clock.true_s += FOLLOWER_S
+    assert office.election(2, "a") == Election(2, "a", 9), "it is compared all the same"
+    assert office.heard_ms("a") == 9_000
+
+
+def whoever_has_led_looks_at_presence_before_it_stands_again() -> None:
+    """It did not observe while it led: what it knows of its own presence is older than its term."""
+    clock = _Clock()
+    office = ElectedOffice(clock, "b")
+    office.observed(clock.elapsed_s(), term=1, is_vacant=False)
+    office.observed_presence(_seen(5), clock.elapsed_s(), 5_000)
+    clock.true_s += 10.0
+    office.election(2, "a")
+    office.renewed(clock.elapsed_s())
+    office.ended()
+    clock.true_s += 3600.0
+    assert office.opens_in_s() > 0
+    with pytest.raises(Deposed):
+        office.election(3, "b")
+    own = SeenPresence("b", 77, Presence(40, 12_000, {GROUP: 2}))
+    office.observed_presence([*_seen(5), own], clock.elapsed_s(), 9_000_000)
+    assert office.heard_ms("b") == 12_000
+    clock.true_s += FOLLOWER_S
+    assert office.election(3, "b") == Election(3, "b", 77)
+
+
 def a_leader_that_does_not_believe_its_clock_tells_nobody_the_time() -> None:
     clock = _Clock()
     office = _following(clock)

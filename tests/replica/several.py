@@ -286,7 +286,7 @@ class Town:
             name=name,
             paths=paths,
             journal=handle,
-            office=ElectedOffice(guard),
+            office=ElectedOffice(guard, name),
             presence=Presences(handle),
             presence_host=in_task,
             peers=Neighbours(self, name),

@@ -13,9 +13,10 @@ from tocsin.clock import Clock
 
 WEDGED_S = 5.0
 """A loop that finished no iteration for so long, or a disk that took no write, is taken for dead."""
-PULSE_S = 0.5
+JUDGE_S = 1.0
+"""The thread that renews the lease judges at least this often, and with each renewal."""
 PAUSED_S = 2.0
-"""The thread that judges does so this often. Where it itself stood still for longer than this, everything did."""
+"""Where that thread itself stood still for longer than this, everything did."""
 PROBE_S = 2.0
 """A small file is written this often."""
 DISK_TAKES_NO_WRITES = "the disk takes no writes"

@@ -21,6 +21,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -171,8 +172,12 @@ class ElectedOffice:
 
     renew_s: float | None = RENEW_S
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, name: str = "") -> None:
+        """``name``: of this replica. What its own presence says of the time is no news to it."""
         self._clock = clock
+        self._name = name
+        self.on_turn: Callable[[], None] = lambda: None
+        """Called when a term of this replica has begun or ended."""
         self._lock = threading.Lock()
         self._opens_s = clock.elapsed_s() + FOLLOWER_S
         self._until_s = 0.0
@@ -194,8 +199,10 @@ class ElectedOffice:
         self._leader_offset_ms: int | None = None
         self._observed_s = 0.0
         """When presence was last looked at."""
-        self._versions: dict[str, int] | None = None
-        """Of the presence of each replica, as last observed; None: nothing was observed yet."""
+        self._versions: dict[str, int] = {}
+        """Of the presence of each replica, as last observed."""
+        self._has_looked = False
+        """Was presence looked at since this replica started, or led last?"""
         self._meter = AbsenceMeter()
 
     # Following
@@ -210,8 +217,7 @@ class ElectedOffice:
     def observed_presence(self, seen: list[SeenPresence], at_s: float, at_ms: int) -> None:
         """Records as they were stored at some moment before that one."""
         with self._lock:
-            if self._versions is None:
-                self._versions = {}
+            self._has_looked = True
             for replica, version, presence in seen:
                 self._versions[replica] = version
                 term = presence.terms.get(GROUP, 0)
@@ -221,7 +227,7 @@ class ElectedOffice:
                 # Of any other its own time counts: it may be old, or its writer may have decided by another time. But a
                 # clock that is ahead of ours must not hide that nobody was there.
                 is_fresh = self._heard[0] == term and at_s - self._observed_s <= FRESH_S
-                if is_fresh and presence.is_clock_believed:
+                if is_fresh and presence.is_clock_believed and replica != self._name:
                     self._leader_offset_ms = presence.sent_ms - round(at_s * 1000)
                 is_fresh &= abs(at_ms - presence.sent_ms) <= AGREE_MS
                 self._heard = (term, presence.counter)
@@ -236,15 +242,14 @@ class ElectedOffice:
 
     def _opening_s(self) -> float:
         opens_in_s = self._opens_s - self._clock.elapsed_s()
-        return max(opens_in_s, UNSEEN_S) if self._versions is None and not self._is_vacant else opens_in_s
+        return opens_in_s if self._has_looked or self._is_vacant else max(opens_in_s, UNSEEN_S)
 
     def election(self, term: int, leader: str) -> Election | None:
         with self._lock:
             if self._opening_s() > 0:
                 raise Deposed("the leader is heard again")
             self._standing = term
-            versions = self._versions or {}
-            return Election(term, leader, versions.get(leader, 0)) if leader else Election(term)
+            return Election(term, leader, self._versions.get(leader, 0)) if leader else Election(term)
 
     def heard_ms(self, leader: str) -> int:
         return self._heard_ms
@@ -269,11 +274,14 @@ class ElectedOffice:
 
     def renewed(self, sent_s: float) -> None:
         with self._lock:
-            if self._standing is not None:
+            begins = self._standing is not None
+            if begins:
                 self._term, self._standing, self._is_over = self._standing, None, False
                 self._leader_offset_ms = None
                 self._meter.restart(self._clock.wall_ms())
             self._extend(sent_s)
+        if begins:
+            self.on_turn()
 
     def present(self, sent_s: float, term: int) -> None:
         """A presence of ours that lists this term, sent after that moment, was acknowledged."""
@@ -300,9 +308,12 @@ class ElectedOffice:
         """It is for the others now: whoever leaves office gives them time to take it."""
         with self._lock:
             has_led, self._until_s = self._until_s > 0.0 or self._is_over, 0.0
+            if self._term is not None:
+                self._has_looked = False  # a leader does not observe
             self._term = self._standing = None
             self._is_over = False
             self._opens_s = self._clock.elapsed_s() + (2 * FOLLOWER_S if has_led else RENEW_S)
+        self.on_turn()
 
     def is_over(self, term: int) -> bool:
         return self._is_over

@@ -41,7 +41,7 @@ from tocsin.replica.liveness import DISK_TAKES_NO_WRITES, DiskProbe, Liveness
 from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
 from tocsin.replica.peers import Fate, Peers
-from tocsin.replica.presence import Heartbeat, Host, Observer, PresencePart, in_thread
+from tocsin.replica.presence import Heartbeat, Host, Observer, PresencePart, Turns, in_thread
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.publisher import SnapshotPublisher
 from tocsin.replica.recovery import remedy_of_divergence
@@ -362,8 +362,9 @@ class Parts:
         if isinstance(office, SoleOffice):
             office.former_ms = probe.read()
         if store is not None and isinstance(office, ElectedOffice):
-            heartbeat = Heartbeat(setup.name, store, office, self.liveness, self.guard, self._seq)
-            observer = Observer(store, office, self.guard, self._seq)
+            turns = Turns(office)
+            heartbeat = Heartbeat(setup.name, store, office, turns, self.liveness, self.guard, self._seq)
+            observer = Observer(store, office, turns, self.guard, self._seq)
         assert isinstance(office, ElectedOffice | SoleOffice)
         return PresencePart(
             office, heartbeat, observer, store, probe, self.liveness, self.guard, setup.presence_host

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import structlog
 import uvloop
@@ -21,7 +23,7 @@ from tocsin.errors import Conflict, JournalError
 from tocsin.journal.contract import PresenceStore
 from tocsin.model.presence import GROUP, Presence
 from tocsin.replica.clock_guard import ClockGuard
-from tocsin.replica.liveness import PROBE_S, PULSE_S, DiskProbe, Liveness
+from tocsin.replica.liveness import JUDGE_S, PROBE_S, DiskProbe, Liveness
 from tocsin.replica.nagging import Nag
 from tocsin.replica.office import FRESH_S, RENEW_S, ElectedOffice, SoleOffice
 
@@ -70,6 +72,37 @@ async def in_task(main: Callable[[], Coroutine[None, None, None]]) -> None:
     await main()
 
 
+class Turns:
+    """Wakes the tasks of this thread when a term of this replica begins or ends, which happens in another thread."""
+
+    def __init__(self, office: ElectedOffice) -> None:
+        self._office = office
+        self._changed = asyncio.Event()
+        self._wake: Callable[[], object] | None = None
+        office.on_turn = self._on_turn
+
+    async def until(self, stop: asyncio.Event, *, is_leading: bool) -> None:
+        """Returns when this replica leads, or when it does not; and in any case after ``stop``."""
+        loop = asyncio.get_running_loop()
+        self._wake = partial(loop.call_soon_threadsafe, self._changed.set, context=contextvars.copy_context())
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            while not stop.is_set():
+                self._changed.clear()
+                if (self._office.term is not None) is is_leading:
+                    return
+                changed = asyncio.create_task(self._changed.wait(), name="turn")
+                await asyncio.wait([stopping, changed], return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+        finally:
+            stopping.cancel()
+
+    def _on_turn(self) -> None:
+        if self._wake is not None:
+            with contextlib.suppress(RuntimeError):  # that thread has ended
+                self._wake()
+
+
 class Heartbeat:
     """Renews the lease of a leader by its presence."""
 
@@ -78,6 +111,7 @@ class Heartbeat:
         name: str,
         store: PresenceStore,
         office: ElectedOffice,
+        turns: Turns,
         liveness: Liveness,
         clock: ClockGuard,
         seq: Callable[[], int],
@@ -85,6 +119,7 @@ class Heartbeat:
         self._name = name
         self._store = store
         self._office = office
+        self._turns = turns
         self._liveness = liveness
         self._clock = clock
         self._seq = seq
@@ -97,6 +132,10 @@ class Heartbeat:
         rest_s = 0.0
         until_s: float | None = None
         while True:
+            if self._office.term is None:
+                self._is_listed, self.problem = False, ""
+                await self._turns.until(stop, is_leading=True)
+                rest_s = 0.0
             if await self._clock.wait(stop, rest_s):
                 now_s = self._clock.elapsed_s()
                 until_s = now_s + RESIGNING_S if until_s is None else until_s
@@ -114,6 +153,7 @@ class Heartbeat:
         if term is None or self._office.is_over(term):
             self._is_listed, self.problem = False, ""
             return True
+        self._liveness.judge()
         if wedged := self._liveness.wedged:
             return await self._unlist(wedged)
         self._counter += 1
@@ -160,19 +200,27 @@ class Heartbeat:
 
 
 class Observer:
-    """Notices when the presence of another replica arrives."""
+    """Notices when the presence of another replica arrives. While this one leads, there is only its own: a term that is
+    over is told by the journal, which refuses what is written in it."""
 
     def __init__(
-        self, store: PresenceStore, office: ElectedOffice, clock: Clock, seq: Callable[[], int]
+        self,
+        store: PresenceStore,
+        office: ElectedOffice,
+        turns: Turns,
+        clock: Clock,
+        seq: Callable[[], int],
     ) -> None:
         self._store = store
         self._office = office
+        self._turns = turns
         self._seq = seq
         self._clock = clock
         self._nag = Nag(clock)
 
     async def run(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
+            await self._turns.until(stop, is_leading=False)
             try:
                 await self._watch(stop)
             except JournalError as wrong:
@@ -185,6 +233,8 @@ class Observer:
         async with contextlib.aclosing(records):  # type: ignore[type-var]  # why: engines write it as a generator
             asked_s = self._clock.elapsed_s()
             async for seen in records:
+                if self._office.term is not None:
+                    return
                 now_s = self._clock.elapsed_s()
                 if now_s - asked_s > FRESH_S:
                     # This process stood still. What has arrived meanwhile tells the time of then, so it is asked anew.
@@ -276,8 +326,8 @@ class PresencePart:
         """Goes on while a leader that is stopping resigns."""
         while True:
             self._liveness.judge()
-            if await self._clock.wait(stop, PULSE_S):
-                await asyncio.sleep(PULSE_S)
+            if await self._clock.wait(stop, JUDGE_S):
+                await asyncio.sleep(JUDGE_S)
 
     async def _probe_disk(self, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()

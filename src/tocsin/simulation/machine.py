@@ -77,7 +77,7 @@ class WatchedOffice(ElectedOffice):
     """The real one, whose authority is written down by somebody who knows the true time."""
 
     def __init__(self, machine: Machine, process: Process, guard: ClockGuard) -> None:
-        super().__init__(guard)
+        super().__init__(guard, machine.name)
         self._machine = machine
         self._process = process
 

@@ -196,3 +196,37 @@ def a_snapshot_is_not_made_of_a_damaged_state(tmp_path: Path) -> None:
         assert replica.snapshotter.newest == newest
 
     _run(tmp_path, work)
+
+
+def a_turn_with_nothing_to_do_asks_the_state_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle leader takes a turn a second: what is due and when the next thing is due are one question."""
+    turns: list[tuple[int, int | None]] = []
+
+    async def work(replica: Replica) -> None:
+        await replica.propose(_put("s", "0 0 1 1 *"))
+        leader = replica.parts.career.leader
+        assert leader is not None
+        ask, turn, asked = leader._on_state, leader.turn, 0
+
+        async def counted(*question: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            return await ask(*question)
+
+        async def observed() -> Any:
+            nonlocal asked
+            asked, seq = 0, replica.meta.seq
+            tick = await turn()
+            if replica.meta.seq == seq:
+                turns.append((asked, tick.next_ms))
+            return tick
+
+        monkeypatch.setattr(leader, "_on_state", counted)
+        monkeypatch.setattr(leader, "turn", observed)
+        clock, never = SystemClock(), asyncio.Event()
+        while len(turns) < 3:
+            await clock.wait(never, 0.02)
+        (next_ms,) = await replica.read(lambda db: db.execute("SELECT min(at_ms) FROM due").fetchone())
+        assert turns == [(1, next_ms)] * 3
+
+    _run(tmp_path, work)

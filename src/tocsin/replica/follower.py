@@ -71,6 +71,7 @@ class Follower:
         arrived: asyncio.Queue[_Arrived] = asyncio.Queue(AHEAD)
         reading = asyncio.create_task(self._read(arrived), name="journal reader")
         stopping = asyncio.create_task(self._stop.wait(), name="stop")
+        getting: asyncio.Task[_Arrived] | None = None
         permission = _Permission(may_stand)
         try:
             while not self._stop.is_set():
@@ -78,7 +79,7 @@ class Follower:
                 asking = permission.asked(opens_in_s) if arrived.empty() else []
                 if arrived.empty() and opens_in_s <= 0 and permission.is_given():
                     return
-                getting = asyncio.create_task(arrived.get(), name="next entry")
+                getting = getting or asyncio.create_task(arrived.get(), name="next entry")
                 events: list[asyncio.Future[Any]] = [getting, reading, stopping, *asking]
                 done, _ = await asyncio.wait(
                     events,
@@ -86,16 +87,16 @@ class Follower:
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if getting in done:
-                    await self._take([getting.result(), *_all_of(arrived)])
-                else:
-                    getting.cancel()
+                    got, getting = getting.result(), None
+                    await self._take([got, *_all_of(arrived)])
                 if reading in done:
                     reading.result()  # it ends only with an error
         finally:
             permission.withdraw()
-            for task in (reading, stopping):
+            waiting = [task for task in (reading, stopping, getting) if task is not None]
+            for task in waiting:
                 task.cancel()
-            await asyncio.gather(reading, stopping, return_exceptions=True)
+            await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _read(self, arrived: asyncio.Queue[_Arrived]) -> None:
         """A journal that does not answer is asked again; a gap is the end."""

@@ -222,7 +222,7 @@ class Leader:
         wishes = self._wishes.take(
             COMMANDS_BESIDE if is_busy else COMMANDS_AT_ONCE, with_many=not (is_busy and self._had_many)
         )
-        asked: Prepared = await self._on_state(prepared, self._store.db, wishes, now_ms)
+        asked = await self._prepared(wishes, now_ms)
         self._iterations.step("prepare")
         self._had_many = asked.many is not None
         is_behind = len(plan.decision.sids) >= portion
@@ -270,13 +270,19 @@ class Leader:
             asked.settle([])
         else:  # another replica may lead by now, and know better
             asked.fail(_not_leading(), _not_leading())
-        return await self._summary(plan, reports, asked.wishes, may_decide)
+        return await self._summary(plan, reports, asked.wishes, may_decide, is_changed=bool(changes))
 
     async def _plan(self, now_ms: int, portion: int, room: Room) -> Agenda:
         """What is due, decided."""
         limited = self._limits.room(room)
         plan: Agenda = await self._on_state(agenda, self._store, now_ms, portion, limited, self._outlook)
         return plan
+
+    async def _prepared(self, wishes: list[Wish], now_ms: int) -> Prepared:
+        if not wishes:
+            return Prepared([], [], None, [])
+        found: Prepared = await self._on_state(prepared, self._store.db, wishes, now_ms)
+        return found
 
     def _fitting(self, asked: Prepared, others: list[c.Change]) -> Prepared:
         """An entry has a greatest size. What is decided is bounded; what callers want fills the rest of it."""
@@ -568,12 +574,16 @@ class Leader:
             self._asked_s = now_s
         return self._iterations.portion(DUE_WHEN_ASKED if now_s - self._asked_s < ASKED_S else DUE_AT_ONCE)
 
-    async def _summary(self, plan: Agenda, reports: Reports, wishes: list[Wish], may_decide: bool) -> Tick:
+    async def _summary(
+        self, plan: Agenda, reports: Reports, wishes: list[Wish], may_decide: bool, *, is_changed: bool
+    ) -> Tick:
         # What ended may have let something that waited for it go.
         more = bool(self._wishes or reports.ended) or self._launcher.pending or self._elsewhere.pending
         next_ms: int | None = None
         if not more and may_decide:
-            next_ms = await self._on_state(self._outlook.next_wake_ms, self._store.db)
+            next_ms = plan.next_ms
+            if is_changed:
+                next_ms = await self._on_state(self._outlook.next_wake_ms, self._store.db)
             more = next_ms is not None and next_ms <= self._clock.wall_ms()
         return Tick(
             started=len(plan.decision.sids) + len(plan.attempts.lids),

@@ -22,6 +22,8 @@ class Agenda(NamedTuple):
     decision: Decision
     attempts: c.AttemptsStarted
     expired: c.LaunchesEnded
+    next_ms: int | None = None
+    """The earliest moment at which something is to be looked at, if there is nothing to be done at this one."""
 
     def changes(self) -> list[c.Change]:
         """What waited comes first: what is due was decided with that in mind."""
@@ -57,7 +59,8 @@ def agenda(
         _leave_out_taken(db, decision, ahead_s)
     outlook.decided(decision, now_ms)
     _name_limits(decision, outlook)
-    return Agenda(decision, _without(attempts, set(decision.cancels.lids)), expired)
+    plan = Agenda(decision, _without(attempts, set(decision.cancels.lids)), expired)
+    return plan if plan.changes() else plan._replace(next_ms=outlook.next_wake_ms(db))
 
 
 def _leave_out_taken(db: sqlite3.Connection, decision: Decision, ahead_s: int) -> None:

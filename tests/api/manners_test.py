@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
+import time
 from collections import Counter
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
@@ -229,6 +232,19 @@ class ClaimsAboutMethods:
         for answer in (got, head):
             answer.headers.pop("date")
         assert head.headers == got.headers
+
+    def the_date_of_an_answer_is_that_of_its_request(self, service):
+        """Also on a connection that was silent for a while."""
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+        for pause_s in (0.0, 1.1, 1.1):
+            time.sleep(pause_s)
+            before_s = int(time.time())
+            connection.request("GET", "/healthz")
+            answer = connection.getresponse()
+            answer.read()
+            (date,) = answer.headers.get_all("date")
+            assert before_s <= parsedate_to_datetime(date).timestamp() <= time.time()
+        connection.close()
 
     def head_knows_conditions(self, service):
         service.create("head/etag")

@@ -34,7 +34,6 @@ GRACE_S = 5
 """How long requests that are under way may take when the service stops."""
 STREAMS_END_S = 0.3
 """How long readers of streams may take to hear that it is over. Nobody waits for the ones that do not read."""
-DATE_EVERY_S = 1.0
 YOUNG_OBJECTS = 10_000
 """After so many new ones memory is swept. By itself Python does so with every second request, a tenth of its time."""
 
@@ -56,11 +55,9 @@ class _Server(uvicorn.Server):
         self._ending.set()
 
     async def main_loop(self) -> None:
-        """uvicorn looks ten times a second whether it is to end, which is most of what an idle replica does."""
-        while not await self.on_tick(0):  # the header with the date is made anew
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DATE_EVERY_S):
-                    await self._ending.wait()
+        """uvicorn looks ten times a second whether it is to end and what the date is. Here whoever ends it says so, and
+        the protocol makes the header with the date when it is needed."""
+        await self._ending.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -146,6 +146,8 @@ class PatientProtocol(H11Protocol):
             self._line_up()
 
     def handle_events(self) -> None:
+        if self.conn.their_state is h11.IDLE:  # a request may begin
+            self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         super().handle_events()
         if self.stage is not Stage.OVER:
             self._mind_the_stage()

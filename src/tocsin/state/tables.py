@@ -9,7 +9,7 @@ what was in force at any time. ``record`` says who did what, and when. ``minute`
 again; launches are counted after the fact, in the order of their numbers, never while a herd starts.
 """
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 STARTED_AT = "CASE WHEN {0}state <> 12 THEN coalesce({0}called_ms, {0}started_ms) END"
 """When a launch was started, as it is shown: at its first call. What was skipped never was, whatever was written."""

@@ -49,6 +49,28 @@ def a_launch_that_a_cancel_puts_in_doubt_is_counted(tmp_path: Path) -> None:
     in_town(tmp_path, _cancelled)
 
 
+async def _cancelled_in_time(town: Town) -> None:
+    town.world.is_held = True
+    leader = await town.start("a")
+    await town.leader()
+    at_s = int(time.time()) + 1
+    await leader.propose(put("s", f"@at {at_s}", target=HTTP, retry={"limit": 3, "backoff": "5m"}))
+    name = f"s-{at_s}"
+    (await town.call_of(name)).ends(Outcome(Verdict.FAILED, "500"))
+    await state_of(leader, name, "retrying")
+    await leader.propose(CancelLaunch(name, "by hand", "ann"))
+    await town.until(lambda: _counted(leader, "cancelled") == 1)
+    await leader.propose(put("t", f"@at {(again_s := int(time.time()) + 1)}", target=HTTP))
+    call = await town.call_of(f"t-{again_s}")
+    await leader.propose(CancelLaunch(f"t-{again_s}", "by hand", "ann"))
+    call.ends(Outcome(Verdict.CANCELLED, "by hand"))
+    await town.until(lambda: _counted(leader, "cancelled") == 2)
+
+
+def a_launch_that_is_cancelled_while_it_waits_for_another_attempt_is_counted(tmp_path: Path) -> None:
+    in_town(tmp_path, _cancelled_in_time)
+
+
 async def _reported(town: Town) -> None:
     leader, name = await _alone(town)
     await state_of(leader, name, "in_doubt")

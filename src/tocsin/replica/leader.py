@@ -265,6 +265,8 @@ class Leader:
             if any(isinstance(change, _END_WAITING) for change in changes):
                 self._doubt_tally.reported(outcomes, now_ms)
                 await self._count_unreported(now_ms, tally.resolved(changes, results))
+                async for rows in self._open_portions(list(tally.cancelled(changes, results))):
+                    tally.count_cancelled(self._metrics, rows)
             self._iterations.step("act")
         elif self._around.office.holds():
             asked.settle([])

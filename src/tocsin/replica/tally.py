@@ -57,6 +57,20 @@ def resolved(changes: Sequence[c.Change], results: Sequence[object]) -> Iterator
             yield result
 
 
+def cancelled(changes: Sequence[c.Change], results: Sequence[object]) -> Iterator[int]:
+    """Launches that may have ended by this: those that were waiting for another attempt."""
+    for change, result in zip(changes, results, strict=True):
+        if isinstance(change, c.CancelRequested) and isinstance(result, int):
+            yield result
+        elif isinstance(change, c.CancelsOrdered):
+            yield from change.lids
+
+
+def count_cancelled(metrics: Metrics, rows: Sequence[OrderRow]) -> None:
+    """Those of them that have. What is running is counted when its target tells, and what was never called is none."""
+    count_unreported(metrics, [row for row in rows if row.state == LaunchState.CANCELLED and row.attempt])
+
+
 def count_unreported(metrics: Metrics, rows: Sequence[OrderRow]) -> None:
     """Launches of which no target has told here how they ended."""
     for row in rows:

@@ -6,6 +6,8 @@ import inspect
 import json
 import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 from tocsin.cli.serve import serve as serve_command
@@ -37,6 +39,19 @@ def the_service_loads_nothing_that_only_commands_need(serve, tmp_path, monkeypat
     assert "serve" in arguments.split("\0")
     assert "12345" not in arguments
     assert running.stop()[0] == 0
+
+
+def the_service_loads_no_package_that_it_never_uses():
+    """Other packages would load them."""
+    program = (
+        "import sys; from tocsin.cli import service; service.leave_out_unused(); "
+        "import tocsin.node, tocsin.api.server, tocsin.api.app, tocsin.ui.console; "
+        "print(*{name for name, module in sys.modules.items() if module}, sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert {"tocsin", "uvicorn", "litestar"} <= loaded
+    assert not loaded & {"bdb", "click", "greenlet", "pydantic", "rich", "typer"}
 
 
 def a_replica_greets_in_two_lines(capsys, tmp_path):

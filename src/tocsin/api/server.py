@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 import structlog
-import uvicorn
 from litestar.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.server import Server
 
 from tocsin.api.app import Console, build_app
 from tocsin.api.around import Around
@@ -38,13 +39,13 @@ YOUNG_OBJECTS = 10_000
 """After so many new ones memory is swept. By itself Python does so with every second request, a tenth of its time."""
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     """uvicorn, but the signals, the protocol and TLS are ours.
 
     Signals: the replica leaves office after the last request and before the process ends.
     """
 
-    def __init__(self, config: uvicorn.Config, patience: Patience, shown: Certificate | None) -> None:
+    def __init__(self, config: Config, patience: Patience, shown: Certificate | None) -> None:
         super().__init__(config)
         self._patience = patience
         self._certificate = shown
@@ -251,7 +252,7 @@ def url_of(listener: socket.socket, *, tls: bool = False) -> str:
 
 def make_server(app: Any, patience: Patience, shown: Certificate | None = None) -> _Server:
     """A server for any ASGI application, as ours is served."""
-    config = uvicorn.Config(
+    config = Config(
         app,
         http="h11",  # the strict parser: two Host headers or an odd method never get past it
         log_config=None,

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _UNUSED = ("rich", "pydantic", "greenlet")
 """structlog and Litestar load these wherever they are installed, and use them for what is not done here."""
+_HOLLOW = ("uvicorn.main", "pdb")
+"""uvicorn always loads its command line, which loads click, and Litestar a debugger: 2 MB in each replica. Neither
+starts without them, so there is something in their place."""
 _FLAGS = ("-P", "-X", "no_debug_ranges")
 """Nothing is imported from the working directory. Positions of columns, which only stack traces show, take memory."""
 _PROGRAM = """
@@ -54,6 +58,14 @@ class Start(msgspec.Struct, kw_only=True):
     """How it was called."""
 
 
+class _Hollow(ModuleType):
+    """A module from which everything can be imported, and of which nothing is used."""
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
 def become(start: Start) -> NoReturn:
     """Go on as the service, under the same process id."""
     from tocsin.config import Settings
@@ -69,9 +81,16 @@ def become(start: Start) -> NoReturn:
     os.execve(sys.executable, [sys.executable, *_FLAGS, "-c", _PROGRAM, home, *sys.argv[1:]], environment)
 
 
-def main() -> int:
+def leave_out_unused() -> None:
+    """Before anything else is loaded: what is not used takes no memory."""
     for package in _UNUSED:
         sys.modules.setdefault(package, None)  # type: ignore[arg-type]  # why: None makes their import fail
+    for name in _HOLLOW:
+        sys.modules.setdefault(name, _Hollow(name))
+
+
+def main() -> int:
+    leave_out_unused()
     with open(int(os.environ.pop(_START)), "rb") as options:
         start = msgspec.convert(json.load(options), Start)
     try:

@@ -27,7 +27,7 @@ from typing import Any
 
 import h11
 import msgspec
-import uvicorn
+from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -48,7 +48,7 @@ class PatientProtocol(H11Protocol):
 
     def __init__(
         self,
-        config: uvicorn.Config,
+        config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,

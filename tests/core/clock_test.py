@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from tests.core.desk import FAILED, START, Desk, at, only_flight, put
 
@@ -11,6 +13,7 @@ from tocsin.model.cluster import ClockState
 from tocsin.model.command import ConfirmClock, DeleteSchedule, RepairDue, SwitchSchedule
 from tocsin.replica.prepare import repairs
 from tocsin.state import queries, retention
+from tocsin.state.queries import NEAR_S
 from tocsin.targets.contract import SUCCEEDED, Outcome
 from tocsin.targets.contract import Verdict as Verdict_
 
@@ -243,6 +246,25 @@ def a_second_clock_that_is_ahead_leaves_the_schedule_its_present(hours: int) -> 
         _launch_all(desk, second + 60)
 
 
+@pytest.mark.parametrize("is_counted", [False, True])
+def a_clock_that_is_put_right_in_two_steps_leaves_the_schedule_its_present(is_counted: bool) -> None:
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", missed="skip")
+    put(desk, id="t", cron="@every 1h", missed="skip")
+    _launch_all(desk, 60)
+    _launched_ahead(desk, 6 * 3600, is_counted=is_counted)
+    desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
+    first_s = 3 * 3600 + 700
+    _right_again(desk, first_s)
+    for minute in range(10):
+        _launch_all(desk, first_s + minute * 60)
+        desk.forget_on(desk.retention(age_s=DAY_S, each=2, total=1_000))
+    second = 60 + 9 * 60 + 9 * 60 + 10
+    _right_again(desk, second)
+    assert START + second < _due(desk)["s"] <= START + second + 60
+    assert not desk.store.meta.is_due_ahead
+
+
 def an_at_of_a_wrong_time_whose_record_is_deleted_is_not_launched_again() -> None:
     desk = Desk(START)
     put(desk, id="s", cron="* * * * *", missed="skip")
@@ -256,10 +278,43 @@ def an_at_of_a_wrong_time_whose_record_is_deleted_is_not_launched_again() -> Non
     assert _due(desk)["once"] == START + 7_000
 
 
-def _launched_ahead(desk: Desk, ahead_s: int) -> set[int]:
+@pytest.mark.parametrize("seed", range(40))
+def after_any_wrong_times_a_schedule_goes_on_and_launches_nothing_twice(seed: int) -> None:
+    """The clock is wrong by this and that, forward and back, believed by reboots and by persons; history is short."""
+    chance, desk = random.Random(seed), Desk(START)
+    missed = chance.choice(["skip", "last", "all"])
+    put(desk, id="s", cron="* * * * *", missed=missed)
+    launched, true_s, ahead_s = set[int](), 60, 0
+    for _ in range(12):
+        was_s, ahead_s = ahead_s, chance.choice([0, 0, 1_800, 3_600, 3 * 3_600, 6 * 3_600, 2 * DAY_S])
+        desk.now_ms = (START + true_s + was_s) * 1000
+        if ahead_s < was_s or (ahead_s > was_s and chance.random() < 0.3):
+            desk.command(ConfirmClock((START + true_s + ahead_s) * 1000))
+        desk.now_ms = (START + true_s + ahead_s) * 1000
+        if ahead_s > was_s:
+            desk.take_office(is_counted=chance.random() < 0.5)
+        if ahead_s < was_s:
+            desk.command(RepairDue(["s"], is_last=True))
+        if ahead_s < was_s and not ahead_s:
+            assert not desk.store.meta.is_due_ahead
+            # What was given up in the next moments stays so.
+            free_s = START + (true_s + NEAR_S) // 60 * 60 + 40
+            while free_s in launched:
+                free_s += 60
+            assert _due(desk)["s"] <= free_s, f"{_due(desk)['s'] - free_s} s are left out"
+        for _ in range(chance.randint(2, 12)):
+            found = _launched(desk, true_s + ahead_s)
+            assert not found & launched, f"{found & launched} are launched twice"
+            launched |= found
+            true_s += 60
+            if chance.random() < 0.5:
+                desk.forget_on(desk.retention(age_s=chance.choice([600, DAY_S]), each=2, total=1_000))
+
+
+def _launched_ahead(desk: Desk, ahead_s: int, *, is_counted: bool = True) -> set[int]:
     """For ten minutes, by a clock that shows that much more."""
     desk.now_ms += ahead_s * 1000
-    desk.take_office()
+    desk.take_office(is_counted=is_counted)
     first_s = desk.now_ms // 1000 - START
     return {instant_s for minute in range(10) for instant_s in _launched(desk, first_s + minute * 60)}
 
@@ -385,10 +440,10 @@ def a_clock_that_was_set_forward_makes_nothing_old() -> None:
 def a_clock_that_is_put_back_in_two_steps_keeps_the_names_until_it_is_right() -> None:
     desk = Desk(START)
     desk.command(ConfirmClock((START + AHEAD_S) * 1000, actor="ann"))
-    proven_s = desk.store.meta.proven_upto_s
+    assert desk.store.meta.proven_upto_s == START
     desk.now_ms = (START + AHEAD_S + 60) * 1000
     desk.command(ConfirmClock(desk.now_ms - 3_600_000, actor="ann"))
-    assert desk.store.meta.proven_upto_s == proven_s
+    assert desk.store.meta.proven_upto_s == START + 60
     desk.now_ms -= 3_600_000
     desk.command(ConfirmClock((START + 60) * 1000, actor="ann"))
     assert desk.store.meta.proven_upto_s > START + 10 * AHEAD_S
@@ -406,7 +461,7 @@ def what_may_have_been_launched_and_was_deleted_is_not_launched_again_and_the_is
     """The clock was wrong from the start, so that nobody kept the names."""
     desk = Desk(START)
     put(desk, id="s", cron="* * * * *")
-    desk.db.execute("INSERT INTO forgotten (sid, upto_s) SELECT sid, ? FROM schedule", (START + AHEAD_S,))
+    desk.db.execute("INSERT INTO forgotten SELECT sid, 0, 0, ? FROM schedule", (START + AHEAD_S,))
     _put_back(desk)
     desk.command(RepairDue(["s"], is_last=True))
     assert _due(desk)["s"] > START + AHEAD_S

@@ -512,7 +512,7 @@ class World:
         found = self.desk.db.execute(
             "SELECT 1 FROM launch WHERE sid = ?1 AND instant_s = ?2 UNION ALL "
             "SELECT 1 FROM missed WHERE sid = ?1 AND from_s <= ?2 AND ?2 < before_s UNION ALL "
-            "SELECT 1 FROM forgotten WHERE sid = ?1 AND ?2 BETWEEN leap_from_s AND leap_upto_s",
+            "SELECT 1 FROM forgotten WHERE sid = ?1 AND epoch AND ?2 BETWEEN from_s AND upto_s",
             (sid, instant_s),
         )
         return found.fetchone() is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -101,7 +101,7 @@ def first_slot(
     decided_upto_s: int,
     forgotten_upto_s: int = -1,
     taken: Set[int] = frozenset(),
-    deleted: tuple[int, int] = (0, -1),
+    deleted: Sequence[tuple[int, int]] = (),
 ) -> Slot | None:
     """Where a new or changed schedule begins: after now and after what was decided, with an instant that is not taken
     and does not lie where records of launches are deleted.
@@ -114,8 +114,8 @@ def first_slot(
     else:
         instant = settled.next_beside(max(now_s, decided_upto_s))
     while instant is not None:
-        if deleted[0] <= instant <= deleted[1]:
-            instant = settled.next_beside(deleted[1])
+        if covering := [last for first, last in deleted if first <= instant <= last]:
+            instant = settled.next_beside(max(covering))
         elif instant in taken and not settled.once:
             instant = settled.next_beside(instant)
         else:

@@ -126,7 +126,7 @@ class Forgetting:
     def _is_held(self, now_ms: int) -> bool:
         """May the clock be ahead, and nobody has noticed yet? Then new launches do not drive out others."""
         meta = self._store.meta
-        return bool(meta.is_held) and meta.proven_upto_s * 1000 < now_ms < meta.proven_again_ms
+        return meta.proven_upto_s * 1000 < now_ms < meta.proven_again_ms
 
     def _old_versions(self, before_ms: int) -> retention.OldRevisions:
         counted_lid = self._store.meta.counted_lid

@@ -167,7 +167,8 @@ class _Gathered:
         due = dict(db.execute(f"SELECT sid, instant_s FROM due WHERE {_OF_THESE}", (these,)).fetchall())
         forgotten = dict(
             db.execute(
-                f"SELECT sid, {FORGOTTEN_UPTO_S} FROM forgotten WHERE sid IN (SELECT value FROM json_each(:these))",
+                f"SELECT sid, {FORGOTTEN_UPTO_S} FROM forgotten WHERE sid IN (SELECT value FROM json_each(:these)) "
+                "GROUP BY sid",
                 {"these": these, "now_s": now_s},
             ).fetchall()
         )

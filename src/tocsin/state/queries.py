@@ -270,10 +270,11 @@ def in_use(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[int, b
     return {id: None if spec is None else (version, spec) for id, version, spec in rows}
 
 
-NOTHING_DELETED = (0, -1)
-FORGOTTEN_UPTO_S = "iif(leap_from_s <= :now_s, max(upto_s, min(leap_upto_s, :now_s)), upto_s)"
-"""Up to this instant launches may be no longer recorded. A leap from which the time did not go back makes no
-difference."""
+FORGOTTEN_UPTO_S = (
+    "max(CASE WHEN NOT epoch THEN upto_s WHEN from_s <= :now_s THEN min(upto_s, :now_s) ELSE -1 END)"
+)
+"""Of the rows of a schedule: up to this instant launches may be no longer recorded. Epochs in which the clock was right
+make no difference."""
 
 
 class DecidedAhead(NamedTuple):
@@ -286,8 +287,8 @@ class DecidedAhead(NamedTuple):
     """Instants behind that which have been launched, the first so many."""
     newest_s: int | None = None
     """There are more of them, up to this one."""
-    deleted: tuple[int, int] = NOTHING_DELETED
-    """From the first to the second of these, others may have been launched, and their records deleted."""
+    deleted: Sequence[tuple[int, int]] = ()
+    """Stretches, from the first instant to the last, in which others may have been launched and deleted."""
 
 
 def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> DecidedAhead:
@@ -312,7 +313,7 @@ def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> Decid
     if len(rows) > TAKEN_MAX:  # a walk through all of them would take too long
         (newest_s,) = db.execute(f"SELECT max(instant_s) {ahead}", (sid, now_s)).fetchone()
     return DecidedAhead(
-        behind_s, frozenset(instant_s for (instant_s,) in rows), newest_s, forgotten.after_leap
+        behind_s, frozenset(instant_s for (instant_s,) in rows), newest_s, forgotten.stretches
     )
 
 
@@ -323,7 +324,7 @@ def taken_of(db: sqlite3.Connection, sids: Sequence[int], instants_s: Sequence[i
         "(SELECT s.value, i.value FROM json_each(?) s JOIN json_each(?) i ON i.key = s.key) "
         "SELECT a.sid, a.instant_s FROM asked a JOIN launch l USING (sid, instant_s) WHERE l.kind = 0 "
         "UNION SELECT a.sid, a.instant_s FROM asked a JOIN forgotten f USING (sid) "
-        "WHERE a.instant_s BETWEEN f.leap_from_s AND f.leap_upto_s",
+        "WHERE f.epoch AND a.instant_s BETWEEN f.from_s AND f.upto_s",
         (json.dumps(sids), json.dumps(instants_s)),
     )
     return set(rows)
@@ -341,21 +342,24 @@ class Forgotten(NamedTuple):
 
     upto_s: int
     """Up to this instant; -1: none."""
-    after_leap: tuple[int, int]
-    """And from the first to the second of these, which lies after now: the clock was ahead and was put back."""
+    stretches: list[tuple[int, int]]
+    """And from the first to the last of these, which lies after now: the clock was ahead and was put back."""
 
     def covers(self, instant_s: int) -> bool:
-        return instant_s <= self.upto_s or self.after_leap[0] <= instant_s <= self.after_leap[1]
+        return instant_s <= self.upto_s or any(first <= instant_s <= last for first, last in self.stretches)
 
 
 def forgotten_of(db: sqlite3.Connection, schedule_id: str, now_s: int) -> Forgotten:
-    upto_s, *after_leap = db.execute(
-        f"SELECT coalesce(max({FORGOTTEN_UPTO_S}), -1), coalesce(min(leap_from_s), 0), coalesce(max(leap_upto_s), -1) "
-        "FROM forgotten WHERE sid IN "
-        "(SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id)",
-        {"id": schedule_id, "now_s": now_s},
+    asked = {"id": schedule_id, "now_s": now_s}
+    sids = "(SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id)"
+    (upto_s,) = db.execute(
+        f"SELECT coalesce({FORGOTTEN_UPTO_S}, -1) FROM forgotten WHERE sid IN {sids}", asked
     ).fetchone()
-    return Forgotten(upto_s, (after_leap[0], after_leap[1]) if after_leap[1] > now_s else NOTHING_DELETED)
+    stretches = db.execute(
+        f"SELECT from_s, upto_s FROM forgotten WHERE sid IN {sids} AND epoch AND upto_s > :now_s ORDER BY 1",
+        asked,
+    ).fetchall()
+    return Forgotten(upto_s, stretches)
 
 
 def with_due(

@@ -21,16 +21,13 @@ OLDEST_LOOKED_AT = 100
 """So many launches of one schedule are looked at, at a time, for what is too much of it."""
 MAY_GO = (
     f"state >= {CLOSED_FROM} AND coalesce(held_ms, 0) <= ?1 AND instant_s * 1000 <= ?1 AND "
-    "(?1 >= (SELECT value FROM meta WHERE key = 'proven_again_ms') "
-    "OR instant_s <= (SELECT value FROM meta WHERE key = 'proven_upto_s') "
-    "OR NOT (SELECT value FROM meta WHERE key = 'is_held') AND NOT EXISTS (SELECT 1 FROM forgotten f, meta m "
-    "WHERE f.sid = launch.sid AND m.key = 'proven_upto_s' AND f.leap_s <> m.value AND f.leap_upto_s > m.value)) AND "
+    "(instant_s <= (SELECT value FROM meta WHERE key = 'proven_upto_s') "
+    "OR ?1 >= (SELECT value FROM meta WHERE key = 'proven_again_ms')) AND "
     "NOT EXISTS (SELECT 1 FROM due d WHERE d.sid = launch.sid AND d.instant_s <= launch.instant_s)"
 )
 """It has ended, if in doubt it no longer keeps its place in overlap and limits, and its instant has truly come: should
-the clock turn out to have been ahead, its name must be known, as one of its own, or as one of those that were launched
-after the last leap of the time; for a second leap there is no room. If the clock was put back, its schedule must have
-passed that name. ``?1`` is now."""
+the clock turn out to have been ahead, its record is history that happened. If the clock was put back, its schedule must
+have passed that name. ``?1`` is now."""
 VERSION_IS_UNUSED = (
     "before_lid <= :counted_lid + 1 AND NOT EXISTS "
     "(SELECT 1 FROM kept k WHERE k.sid = revision.sid AND k.version = revision.version)"
@@ -39,7 +36,7 @@ REVISION_MAY_GO = (
     f"{VERSION_IS_UNUSED} AND (EXISTS (SELECT 1 FROM schedule s WHERE s.sid = revision.sid) "
     "OR EXISTS (SELECT 1 FROM revision n WHERE n.sid = revision.sid AND n.version > revision.version) "
     "OR NOT EXISTS (SELECT 1 FROM kept k WHERE k.sid = revision.sid) AND NOT EXISTS "
-    "(SELECT 1 FROM forgotten f WHERE f.sid = revision.sid AND max(f.upto_s, f.leap_upto_s) * 1000 >= :before_ms))"
+    "(SELECT 1 FROM forgotten f WHERE f.sid = revision.sid AND f.upto_s * 1000 >= :before_ms))"
 )
 """No launch was started under it. The last version of a deleted id keeps the id's number, and with it the names of its
 launches: it stays as long as there are any, or as one of them would not be older than all history."""

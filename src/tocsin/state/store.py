@@ -41,12 +41,12 @@ class Meta(msgspec.Struct):
     is_due_ahead: int = 0
     """1: next instants may have been computed under that clock, and nobody has repaired them since."""
     proven_upto_s: int = 1 << 60
-    """After this second the time leapt: a person set the clock forward, the machine was off, or nothing was written.
-    What was launched since may be of a future that does not happen."""
+    """From this second on a person set the clock forward, or the machine was off and nobody counted for how long: what
+    was launched since may be of a future that does not happen, and nothing is deleted to make room for it."""
     proven_again_ms: int = 0
     """By then somebody would have noticed."""
-    is_held: int = 0
-    """1: nobody counted how much time has passed, so nothing is deleted to make room for what was launched since."""
+    epoch: int = 0
+    """The newest: the time leapt, or was put back, so many times."""
     next_sid: int = 1
     next_lid: int = 1
     next_rid: int = 1

@@ -9,7 +9,7 @@ what was in force at any time. ``record`` says who did what, and when. ``minute`
 again; launches are counted after the fact, in the order of their numbers, never while a herd starts.
 """
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 STARTED_AT = "CASE WHEN {0}state <> 12 THEN coalesce({0}called_ms, {0}started_ms) END"
 """When a launch was started, as it is shown: at its first call. What was skipped never was, whatever was written."""
@@ -135,11 +135,20 @@ CREATE TABLE kept (
 ) WITHOUT ROWID;
 
 CREATE TABLE forgotten (
-  sid INTEGER PRIMARY KEY,
-  upto_s INTEGER NOT NULL,        -- up to this instant launches of it may have been deleted
-  leap_from_s INTEGER NOT NULL DEFAULT 0,   -- and, of those after a leap of the time, from this instant
-  leap_upto_s INTEGER NOT NULL DEFAULT -1,  -- to this one. If the time went back since, none was launched in between.
-  leap_s INTEGER NOT NULL DEFAULT 0         -- the second before that leap
+  sid INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,         -- of launches that were made in it; 0: in any that is known to be right
+  from_s INTEGER NOT NULL,        -- from this instant; in 0 from the first there is
+  upto_s INTEGER NOT NULL,        -- to this one they may have been deleted
+  PRIMARY KEY (sid, epoch)
+) WITHOUT ROWID;
+
+CREATE TABLE epoch (
+  epoch INTEGER PRIMARY KEY,
+  first_lid INTEGER NOT NULL,     -- launches from this number on were made in it, or in a later one
+  from_s INTEGER NOT NULL,        -- the second before the leap with which it began
+  length_ms INTEGER NOT NULL,     -- how long that leap was
+  again_ms INTEGER NOT NULL,      -- by then somebody would have noticed that the time is wrong
+  void_upto_s INTEGER NOT NULL    -- the clock was put back from there: this time has not come yet; -1: it was not
 );
 
 CREATE TABLE record (

@@ -7,7 +7,8 @@ import sqlite3
 from tocsin.model import change as c
 from tocsin.state import queries
 from tocsin.state.apply.context import Context
-from tocsin.state.apply.office import BRIEF_MS, UNPROVEN_AT_MOST_MS, is_doubtful, is_unproven, was_absent
+from tocsin.state.apply.epochs import LONG_MS, UNPROVEN_AT_MOST_MS, leapt, proven_again_ms, went_back
+from tocsin.state.apply.office import BRIEF_MS, is_doubtful, is_unproven, was_absent
 
 BACK_MS = 10_000
 """A clock that goes back by less than this is no news: replicas differ by as much."""
@@ -24,18 +25,22 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     what = "clock confirmed" if change.is_confirmed else "clock put back"
     context.record(what, "the clock", change.actor, note=change.note)
     if change.now_ms > before_ms + FORWARD_MS and before_ms:
-        is_held = meta.is_held and before_ms < meta.proven_again_ms
+        leapt(context, before_ms, change.now_ms)
+        is_held = before_ms < meta.proven_again_ms
         since_ms = min(meta.proven_upto_s * 1000, before_ms) if is_held else before_ms
-        is_unproven(meta, since_ms, change.now_ms + UNPROVEN_AT_MOST_MS, is_held=True)
+        is_unproven(meta, since_ms, change.now_ms + UNPROVEN_AT_MOST_MS)
     absent_since_ms = before_ms if change.absent_since_ms is None else change.absent_since_ms
     if before_ms and change.now_ms > max(before_ms, absent_since_ms + BRIEF_MS):
         # In this very entry: whoever leads next must not take for late what was missed.
         was_absent(context, since_ms=absent_since_ms, until_ms=change.now_ms)
     if change.now_ms >= before_ms - BACK_MS:
         return
-    is_far_ahead = change.now_ms > meta.proven_upto_s * 1000 + UNPROVEN_AT_MOST_MS
-    if not is_far_ahead:
-        meta.proven_upto_s, meta.proven_again_ms, meta.is_held = NEVER_S, 0, 0
+    is_held = before_ms < meta.proven_again_ms
+    meta.proven_upto_s, meta.proven_again_ms = NEVER_S, 0
+    left_ms = went_back(context, before_ms, change.now_ms)
+    if is_held and left_ms > LONG_MS:
+        since_ms = change.now_ms - left_ms
+        is_unproven(meta, since_ms, proven_again_ms(since_ms, change.now_ms))
     _bring_back(db, before_ms, change.now_ms)
     meta.ahead_until_ms = max(meta.ahead_until_ms, before_ms)
     meta.is_due_ahead = 1
@@ -80,7 +85,7 @@ def _is_any_bound(context: Context) -> bool:
     if context.meta.unrecorded_upto_s > context.entry.time_ms // 1000:
         return True
     found = context.db.execute(
-        "SELECT 1 FROM forgotten f JOIN schedule s ON s.sid = f.sid WHERE s.enabled AND f.upto_s > ?",
+        "SELECT 1 FROM forgotten f JOIN schedule s ON s.sid = f.sid WHERE s.enabled AND NOT f.epoch AND f.upto_s > ?",
         (context.entry.time_ms // 1000,),
     )
     return found.fetchone() is not None

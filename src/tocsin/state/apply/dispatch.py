@@ -14,6 +14,7 @@ from tocsin.model.entry import Entry
 from tocsin.state.apply import (
     backfill,
     clock,
+    epochs,
     history,
     imports,
     launches,
@@ -70,7 +71,7 @@ def execute(db: sqlite3.Connection, meta: Meta, entry: Entry) -> list[object]:
     if entry.term < meta.term:
         return []
     context = Context(db, meta, entry)
-    office.leapt(meta, meta.time_ms, entry.time_ms, is_counted=True)
+    epochs.leapt(context, meta.time_ms, entry.time_ms)
     return [handle(context, change) for change in entry.changes]
 
 

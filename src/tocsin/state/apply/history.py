@@ -8,11 +8,15 @@ import json
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind
 from tocsin.state.apply.context import Context, numbers
+from tocsin.state.apply.epochs import proven_s
 from tocsin.state.retention import MAY_GO, RECORDS_KEPT, REVISION_MAY_GO
 
 ROWS_AT_ONCE = 500
-_NO_LEAP_S = 1 << 60
 _THESE = "lid IN (SELECT value FROM json_each(?))"
+_EXTEND = (
+    "ON CONFLICT (sid, epoch) DO UPDATE "
+    "SET from_s = min(from_s, excluded.from_s), upto_s = max(upto_s, excluded.upto_s)"
+)
 _ADD = "ON CONFLICT (sid, version) DO UPDATE SET launches = launches + excluded.launches"
 
 
@@ -86,31 +90,26 @@ def _delete_launches(context: Context, lids: list[int]) -> None:
 
 
 def _remember(context: Context, these: str) -> None:
-    """Up to which instant launches are deleted now. Those after the last leap of the time are remembered apart: should
-    the clock have been ahead, its schedule goes on between the two, where nothing was launched."""
-    db, meta, entry = context
-    is_leap_open = entry.time_ms < meta.proven_again_ms
-    leap_s, now_s = meta.proven_upto_s if is_leap_open else _NO_LEAP_S, entry.time_ms // 1000
-    asked = {"leap": leap_s, "now": now_s, "never": _NO_LEAP_S, "these": these}
+    """From which instant to which launches are deleted now, in each epoch. Should the clock have been ahead, their
+    schedule goes on where nothing was launched."""
+    db, _, entry = context
+    asked = {"proven_s": proven_s(context, entry.time_ms), "these": these}
     scheduled = (
         f"FROM launch WHERE lid IN (SELECT value FROM json_each(:these)) AND kind = {LaunchKind.SCHEDULED:d}"
     )
+    made_in = "coalesce((SELECT max(epoch) FROM epoch WHERE first_lid <= lid), 0)"
     db.execute(
-        "UPDATE forgotten SET upto_s = max(upto_s, leap_upto_s), leap_from_s = 0, leap_upto_s = -1 "
-        "WHERE leap_upto_s BETWEEN 0 AND min(:leap, :now) AND leap_s <> :leap "
-        f"AND sid IN (SELECT sid {scheduled})",
+        f"INSERT INTO forgotten SELECT sid, {made_in} AS made_in, min(instant_s), max(instant_s) {scheduled} "
+        f"GROUP BY sid, made_in {_EXTEND}",
         asked,
     )
+    # What lies before all leaps that may be wrong was deleted like any other.
+    proven = f"FROM forgotten WHERE epoch > 0 AND upto_s <= :proven_s AND sid IN (SELECT sid {scheduled})"
     db.execute(
-        "INSERT INTO forgotten SELECT sid, max(iif(instant_s <= :leap, instant_s, -1)), "
-        "min(iif(instant_s > :leap, instant_s, :never)), max(iif(instant_s > :leap, instant_s, -1)), :leap "
-        f"{scheduled} GROUP BY sid "
-        "ON CONFLICT (sid) DO UPDATE SET upto_s = max(upto_s, excluded.upto_s), "
-        "leap_from_s = iif(leap_upto_s < 0, excluded.leap_from_s, min(leap_from_s, excluded.leap_from_s)), "
-        "leap_upto_s = max(leap_upto_s, excluded.leap_upto_s), "
-        "leap_s = iif(excluded.leap_upto_s < 0, leap_s, excluded.leap_s)",
+        f"INSERT INTO forgotten SELECT sid, 0, min(from_s), max(upto_s) {proven} GROUP BY sid {_EXTEND}",
         asked,
     )
+    db.execute(f"DELETE {proven}", asked)
 
 
 def _delete_records(context: Context, before_ms: int) -> None:
@@ -149,7 +148,7 @@ def _delete_revisions(context: Context, change: c.HistoryForgotten) -> None:
     marks = db.execute(
         "DELETE FROM forgotten WHERE NOT EXISTS (SELECT 1 FROM schedule s WHERE s.sid = forgotten.sid) "
         "AND NOT EXISTS (SELECT 1 FROM revision r WHERE r.sid = forgotten.sid) AND sid IN "
-        "(SELECT value FROM json_each(?)) RETURNING max(upto_s, leap_upto_s)",
+        "(SELECT value FROM json_each(?)) RETURNING upto_s",
         (json.dumps(sorted(gone)),),
     ).fetchall()
     meta.unrecorded_upto_s = max([meta.unrecorded_upto_s, *(upto_s for (upto_s,) in marks)])

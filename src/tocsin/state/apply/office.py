@@ -8,16 +8,12 @@ from tocsin.model import change as c
 from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchState
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
+from tocsin.state.apply.epochs import LONG_MS, proven_again_ms
 from tocsin.state.apply.launches import held_for_ms
 from tocsin.state.store import DOUBT_OPEN_MS, Meta
 
 BRIEF_MS = 6_000
 """A change of leaders that takes no longer than this is no absence."""
-LONG_MS = 60_000
-"""If time leapt further, the clock may be ahead."""
-UNPROVEN_TIMES = 10
-"""A leap is wrong for so many times its length, at the most, before somebody notices."""
-UNPROVEN_AT_MOST_MS = 7 * 86_400_000
 _QUEUED = f"state = {LaunchState.QUEUED:d}"
 _MAY_HAVE_STARTED = "the record of this time was lost: it may have had its turn"
 
@@ -129,8 +125,19 @@ def was_absent(context: Context, *, since_ms: int, until_ms: int, is_counted: bo
     meta.present_since_ms = until_ms
     meta.absent_since_ms = min(since_ms, until_ms)
     context.db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (meta.absent_since_ms, until_ms))
-    if not is_counted:
-        leapt(meta, since_ms, until_ms, is_counted=False)
+    again_ms = proven_again_ms(since_ms, until_ms)
+    # Of several absences the last counts: otherwise a machine that is off every night would keep everything.
+    is_long = since_ms > 0 and until_ms - since_ms > LONG_MS
+    if is_long and not is_counted and again_ms > meta.proven_again_ms:
+        is_unproven(meta, since_ms, again_ms)
+
+
+def is_unproven(meta: Meta, since_ms: int, again_ms: int) -> None:
+    """Time went on from there, and nobody counted by how much: until that moment nothing is deleted to make room for
+    what is launched now."""
+    meta.proven_upto_s = since_ms // 1000
+    meta.proven_again_ms = again_ms
+    meta.kept_each = 0
 
 
 def is_doubtful(meta: Meta, until_ms: int) -> None:
@@ -138,25 +145,3 @@ def is_doubtful(meta: Meta, until_ms: int) -> None:
     meta.doubtful_until_ms = until_ms
     if until_ms != DOUBT_OPEN_MS:
         meta.lost_until_ms = max(meta.lost_until_ms, until_ms)
-
-
-def leapt(meta: Meta, since_ms: int, until_ms: int, *, is_counted: bool) -> None:
-    """Time went on from there by more than usual. If the clock is ahead, names of the future are launched since then,
-    and the deleted ones among them are remembered apart from all others (``apply.history``). If nobody counted how much
-    time has passed, that is likely, and nothing is deleted to make room for them."""
-    if not since_ms or until_ms - since_ms <= LONG_MS:
-        return
-    again_ms = until_ms + min(UNPROVEN_TIMES * (until_ms - since_ms), UNPROVEN_AT_MOST_MS)
-    # The likely one counts for more. Of several that are as likely the last counts: otherwise a machine that is off
-    # every night would keep everything.
-    is_other_over = meta.proven_again_ms <= until_ms
-    if is_other_over or (not is_counted, again_ms) >= (bool(meta.is_held), meta.proven_again_ms):
-        is_unproven(meta, since_ms, again_ms, is_held=not is_counted)
-
-
-def is_unproven(meta: Meta, since_ms: int, until_ms: int, *, is_held: bool) -> None:
-    meta.proven_upto_s = since_ms // 1000
-    meta.proven_again_ms = until_ms
-    meta.is_held = int(is_held)
-    if is_held:
-        meta.kept_each = 0

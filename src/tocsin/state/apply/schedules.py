@@ -344,8 +344,8 @@ def _has_launch(context: Context, sid: int, instant_s: int) -> bool:
 def _may_have_had(context: Context, sid: int, instant_s: int) -> bool:
     """Its record may have been deleted, be it by this very entry."""
     found = context.db.execute(
-        f"SELECT 1 FROM forgotten WHERE sid = :sid AND "
-        f"({FORGOTTEN_UPTO_S} >= :instant_s OR :instant_s BETWEEN leap_from_s AND leap_upto_s)",
+        f"SELECT {FORGOTTEN_UPTO_S} >= :instant_s OR max(epoch AND :instant_s BETWEEN from_s AND upto_s) "
+        "FROM forgotten WHERE sid = :sid",
         {"sid": sid, "instant_s": instant_s, "now_s": context.entry.time_ms // 1000},
     ).fetchone()
-    return found is not None
+    return bool(found[0])

@@ -1,0 +1,85 @@
+"""Epochs: stretches of the journal in which the time went on evenly.
+
+An epoch ends when more than a minute has passed between two entries (a leap), or when the clock is put back. A leap
+mostly means that there was nothing to do, or that the machine was off. But the clock may be ahead, too, and then names
+of the future are launched until it is put back. Nobody can tell from here which of the two it is. So it is remembered
+for each epoch which launches of it were deleted, from the first instant to the last: when the clock is put back, it is
+known where nothing was launched.
+"""
+
+from __future__ import annotations
+
+from tocsin.state.apply.context import Context
+
+LONG_MS = 60_000
+"""A leap is longer than this."""
+UNPROVEN_TIMES = 10
+"""A leap is wrong for so many times its length, at the most, before somebody notices."""
+UNPROVEN_AT_MOST_MS = 7 * 86_400_000
+_IS_OPEN = "void_upto_s < 0 AND again_ms > :now_ms"
+"""Its leap may yet turn out to be wrong."""
+
+
+def proven_again_ms(since_ms: int, until_ms: int) -> int:
+    """By then somebody would have noticed that the time is wrong since this leap."""
+    return until_ms + min(UNPROVEN_TIMES * (until_ms - since_ms), UNPROVEN_AT_MOST_MS)
+
+
+def leapt(context: Context, since_ms: int, until_ms: int) -> None:
+    length_ms = until_ms - since_ms
+    if not since_ms or length_ms <= LONG_MS:
+        return
+    _join(context, since_ms)
+    # If this leap is wrong, nobody had the time to notice a former one. Small ones after a large one are common.
+    context.db.execute(
+        "UPDATE epoch SET again_ms = again_ms + ?1 WHERE length_ms < ?1 AND void_upto_s < 0", (length_ms,)
+    )
+    _begin(context, since_ms, until_ms)
+
+
+def went_back(context: Context, before_ms: int, now_ms: int) -> int:
+    """Returns how much of the leaps is left: a clock may be put right in several steps, and some leaps were none of its
+    fault."""
+    db = context.db
+    together_ms: int
+    (together_ms,) = db.execute(
+        f"SELECT coalesce(sum(length_ms), 0) FROM epoch WHERE {_IS_OPEN}", {"now_ms": before_ms}
+    ).fetchone()
+    left_ms = max(0, together_ms - (before_ms - now_ms))
+    db.execute("UPDATE epoch SET void_upto_s = ? WHERE void_upto_s < 0", (before_ms // 1000,))
+    _begin(context, now_ms - left_ms, now_ms)
+    return left_ms
+
+
+def proven_s(context: Context, now_ms: int) -> int:
+    """Whatever leaps are wrong, this second has passed."""
+    (first_s,) = context.db.execute(
+        f"SELECT min(from_s) FROM epoch WHERE {_IS_OPEN}", {"now_ms": now_ms}
+    ).fetchone()
+    return now_ms // 1000 if first_s is None else min(int(first_s), now_ms // 1000)
+
+
+def _begin(context: Context, since_ms: int, until_ms: int) -> None:
+    meta = context.meta
+    meta.epoch += 1
+    context.db.execute(
+        "INSERT INTO epoch VALUES (?, ?, ?, ?, ?, -1)",
+        (
+            meta.epoch,
+            meta.next_lid,
+            since_ms // 1000,
+            until_ms - since_ms,
+            proven_again_ms(since_ms, until_ms),
+        ),
+    )
+
+
+def _join(context: Context, now_ms: int) -> None:
+    """Epochs that were proven right become one, and those of a wrong time are over when that time has come."""
+    db = context.db
+    db.execute("DELETE FROM epoch WHERE void_upto_s BETWEEN 0 AND ?", (proven_s(context, now_ms),))
+    db.execute(
+        "DELETE FROM epoch WHERE void_upto_s < 0 AND again_ms <= ? "
+        "AND NOT EXISTS (SELECT 1 FROM epoch void WHERE void.void_upto_s >= 0 AND void.epoch < epoch.epoch)",
+        (now_ms,),
+    )

@@ -140,6 +140,16 @@ def one_can_be_chosen(tocsin: Command, source: Source, tmp_path: Path) -> None:
     assert "no such backup" in none.err
 
 
+def a_backup_of_a_time_that_has_not_come_is_told(tocsin: Command, source: Source, tmp_path: Path) -> None:
+    place = str(tmp_path / "place")
+    source.put(Backups(place), 4)
+    done = tocsin("restore", place, "--data", str(tmp_path / "past"))
+    assert "has not come yet" not in done.err
+    source.put(Backups(place), 4_102_444_800)  # its time is that of its number: the year 2100
+    done = tocsin("restore", place, "--data", str(tmp_path / "data"))
+    assert (done.status, "has not come yet" in done.err) == (0, True)
+
+
 def a_directory_that_holds_something_is_left_alone(tocsin: Command, source: Source, tmp_path: Path) -> None:
     place, data = str(tmp_path / "backups"), tmp_path / "data"
     source.put(Backups(place), 1)

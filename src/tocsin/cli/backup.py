@@ -7,6 +7,7 @@ which there is no service.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tocsin.backup.store import Backups
 
 _TIMEOUT_S = 3600.0
+_AHEAD_MS = 30_000
+"""Clocks differ by as much."""
 Place = Annotated[
     str,
     typer.Argument(
@@ -135,6 +138,11 @@ def restore_backup(
         "what was launched since that moment is not known to it: it may have happened. Where on_doubt is 'skip' it is "
         "not repeated"
     )
+    if made.time_ms > time.time() * 1000 + _AHEAD_MS:
+        say(
+            "that moment has not come yet: the clock was ahead when the backup was made. What was launched behind it "
+            "since is not known, and is launched once more when its time comes: pause what must not be"
+        )
     say(f"start from it: tocsin serve --data {data}")
 
 

@@ -128,7 +128,7 @@ def _spread(
         begin_ms = begins.setdefault(end_ms, row.instant_s * 1000)
         part = (row.instant_s * 1000 - begin_ms) / (end_ms - begin_ms)
         early_ms = end_ms + spread_ms * min(max(part, 0.0), 1.0) - (row.started_ms or 0)
-        if early_ms > 1:
+        if early_ms > 5:  # each place is rounded, and counted on from the one before
             text = f"{row.name} was made up for {early_ms:.0f} ms before its place in the spread"
             yield Finding(float(row.started_ms or 0), text, row.name)
             break

@@ -96,6 +96,26 @@ def events_left_open_by_a_killed_service_are_repeated_and_arrive_once(
         second.stop()
 
 
+def an_event_left_open_by_a_power_cut_is_not_repeated(tmp_path: Path, server: NatsServer) -> None:
+    """Nobody has counted the time in which the machine was off: the stream may have forgotten the name."""
+    asyncio.run(make_stream(server.url, "events.>"))
+    data = tmp_path / "data"
+    first = Service(data, "--nats", server.url)
+    first.create("bill", target={"kind": "nats", "subject": "events.bill"})
+    server.send(signal.SIGSTOP)
+    name = _run(first, "bill")
+    first.stop(signal.SIGKILL)
+    server.send(signal.SIGCONT)
+    kept = json.loads((data / "clock.json").read_bytes())
+    (data / "clock.json").write_text(json.dumps({**kept, "boot": "another"}))
+    second = Service(data, "--nats", server.url)
+    try:
+        assert _in_state(second, name, "in_doubt")["attempt"] == 1
+        assert asyncio.run(arrived(server.url)) in ({name: 1}, {})
+    finally:
+        second.stop()
+
+
 def what_the_operator_has_not_named_is_refused_when_it_is_written(service: Service) -> None:
     target = {"kind": "nats", "subject": "others.bill"}
     answer = service.ask("POST", "/v1/schedules", {"id": "x", "cron": "@daily", "target": target})

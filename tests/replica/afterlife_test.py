@@ -206,7 +206,7 @@ def a_cancel_reaches_what_is_about_to_be_called_again() -> None:
         asking = asyncio.create_task(elsewhere.run())
         await told.wait()
         elsewhere.cancelled(flight.lid, "not wanted")
-        again = elsewhere.take_again(ROOM_FOR_ALL)
+        again = elsewhere.take_again(ROOM_FOR_ALL, may_call=True)
         assert again == [Again(flight, doubtful=False)]
         scene.launcher.hand_over([flight])
         await scene.settle()

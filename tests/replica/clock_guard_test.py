@@ -287,6 +287,23 @@ def after_a_reboot_nobody_knows_how_much_time_has_passed(tmp_path: Path, boot: s
     assert guard.is_counted
 
 
+def how_long_ago_something_was_is_known_of_what_was_after_the_journal_heard_of_the_time(
+    tmp_path: Path,
+) -> None:
+    clock = _Clock()
+    guard = _started(clock, tmp_path, last_entry_ms=START_MS)
+    assert guard.counted_since_ms > clock.wall_ms(), "of nothing yet"
+    guard.noted()
+    noted_ms = clock.wall_ms()
+    assert guard.counted_since_ms == noted_ms
+    clock.passed_s += 7_200
+    guard.noted()
+    again = _started(clock, tmp_path, last_entry_ms=clock.wall_ms())
+    assert again.counted_since_ms == noted_ms, "a restart of the process changes nothing"
+    cold = _started(clock, tmp_path, "another", last_entry_ms=clock.wall_ms())
+    assert cold.counted_since_ms > clock.wall_ms()
+
+
 def those_who_agree_with_a_clock_do_not_tell_how_much_time_has_passed(tmp_path: Path) -> None:
     """All machines of a rack start at once, with the time of one wrong server."""
     guard = _started(_Clock(), tmp_path, last_entry_ms=START_MS)

@@ -72,6 +72,8 @@ def _flight(started_ms: int, on_doubt: str = "skip") -> Flight:
     ("age_s", "on_doubt", "remembered_s", "state"),
     [
         (59, "skip", 60.0, LaunchState.RETRYING),
+        (-1, "skip", 60.0, LaunchState.IN_DOUBT),
+        (-1, "relaunch", 60.0, LaunchState.RETRYING),
         (60, "skip", 60.0, LaunchState.IN_DOUBT),
         (0, "skip", 0.0, LaunchState.IN_DOUBT),
         (60, "relaunch", 60.0, LaunchState.RETRYING),
@@ -88,11 +90,11 @@ def an_unknown_end_is_repeated_only_while_it_is_remembered(
 class _Scene:
     """One who takes office, and what he calls."""
 
-    def __init__(self, target: _Forgetful) -> None:
+    def __init__(self, target: _Forgetful, counted_since_ms: int = 0) -> None:
         clock, office = SystemClock(), SoleOffice()
         office.renewed(0.0)
         self.target = target
-        self.launcher = Launcher({"null": target}, office, clock, lambda: None)
+        self.launcher = Launcher({"null": target}, office, clock, lambda: None, lambda: counted_since_ms)
         elsewhere = Elsewhere(_nobody_answers, self.launcher, clock, lambda: None)
         self.concluder = Concluder(
             "a", self.launcher, elsewhere, Metrics(()), OwnTerms(Path("unused"), Path("unused"))
@@ -117,6 +119,37 @@ def what_was_left_open_is_repeated_only_while_it_is_remembered() -> None:
         assert await scene.concluder.conclude([_row(now_ms - 61_000)], 2, set()) == []
         ((_, outcome),) = scene.launcher.take().ended
         assert outcome.verdict is Verdict.UNKNOWN
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize(
+    ("on_doubt", "state"), [("skip", LaunchState.IN_DOUBT), ("relaunch", LaunchState.RETRYING)]
+)
+def of_what_was_called_before_an_uncounted_time_the_owner_decides(on_doubt: str, state: LaunchState) -> None:
+    """However young it seems by the clock: the machine was off, or the clock was put back."""
+
+    async def tried() -> None:
+        now_ms = SystemClock().wall_ms()
+        target = _Forgetful()
+        scene = _Scene(target, now_ms)
+        assert await scene.concluder.conclude([_row(now_ms, on_doubt)], 2, set()) == []
+        ((flight, outcome),) = scene.launcher.take().ended
+        assert settlement_of(flight, outcome, target, now_ms).state is state
+        scene = _Scene(target, now_ms - 1)
+        assert len(await scene.concluder.conclude([_row(now_ms, on_doubt)], 2, set())) == 1
+
+    asyncio.run(tried())
+
+
+def a_further_attempt_after_an_uncounted_time_says_that_its_age_is_not_known() -> None:
+    async def tried() -> None:
+        now_ms = SystemClock().wall_ms()
+        scene = _Scene(_Forgetful(), now_ms - 1_000)
+        old, young = _row(now_ms - 2_000)._replace(doubt=1), _row(now_ms)._replace(doubt=1)
+        scene.launcher.hand_over([flight_of_row(row, 2) for row in (old, young)])
+        await scene.launcher.settled()
+        assert [order.is_uncounted for order in scene.target.called] == [True, False]
 
     asyncio.run(tried())
 

@@ -118,6 +118,16 @@ def a_skip_as_too_late_of_what_was_not_is_found() -> None:
     assert found(telling, "deadline") == []
 
 
+def a_call_in_a_term_that_has_not_believed_its_clock_is_found() -> None:
+    telling = Telling()
+    name = telling.launch(T0 + 60)
+    telling.call(name, T0 + 60, is_timed=False)
+    telling.call(f"s-{T0 + 61}-manual", T0 + 61, is_timed=False)
+    assert found(telling, "believed clock") == [
+        f"{name} was called by a in term 1, which has not believed its clock"
+    ]
+
+
 def a_backfill_and_a_run_now_have_no_deadline() -> None:
     telling = Telling(deadline="10s")
     telling.mark(telling.launch(T0 + 60, T0 + 200), is_backfill=True)

@@ -56,6 +56,23 @@ def a_repeat_is_sent_within_half_of_the_window_and_not_later(server: NatsServer)
     asyncio.run(tried())
 
 
+def a_repeat_whose_age_is_not_known_is_not_sent(server: NatsServer) -> None:
+    """The clock was put back since, or nobody counted the time."""
+
+    async def tried() -> None:
+        await make_stream(server.url, "events.>", duplicate_window=20)
+        target = await connected(server.url)
+        await target.recall([SPEC])
+        ahead = _aged(-3_600, name="suite/ahead-1", is_repeat=True)
+        uncounted = _aged(1, name="suite/uncounted-1", is_repeat=True, is_uncounted=True)
+        outcomes = await target.launch_batch([ahead, uncounted])
+        await target.stop()
+        assert [outcome.verdict for outcome in outcomes] == [Verdict.UNKNOWN, Verdict.UNKNOWN]
+        assert await arrived(server.url) == {}
+
+    asyncio.run(tried())
+
+
 def what_no_stream_takes_is_not_repeated(server: NatsServer) -> None:
     async def tried() -> None:
         target = await connected(server.url)

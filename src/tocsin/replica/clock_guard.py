@@ -68,9 +68,9 @@ class _Known(msgspec.Struct, frozen=True):
     proves nothing: the machine may have started with a wrong clock."""
     leader_offset_ms: int | None
     """Of the clock of the last other leader, if that was believed and did not agree with the clock here."""
-    is_counted: bool
-    """Did the clock that never steps count all the time since the journal last heard of a time that agrees with the
-    clock here? Not after a start of the machine, until the journal hears of it."""
+    counted_since_ms: int | None
+    """From this moment on the clock that never steps has counted all the time. None: it has not counted all of it since
+    the journal last heard of a time that agrees with the clock here, as after a start of the machine."""
 
 
 class ClockGuard:
@@ -87,7 +87,7 @@ class ClockGuard:
         self._kept = self._read()
         """The content of the file; None: there is none, or it is void."""
         self._is_same_boot = self._kept is not None and self._kept.boot == boot != ""
-        self._known = _Known(boot, self.system_offset_ms(), "clock", False, None, is_counted=False)
+        self._known = _Known(boot, self.system_offset_ms(), "clock", False, None, counted_since_ms=None)
         if self._kept is not None and self._is_same_boot:
             self._known = self._kept
         self._is_leap_seen = False
@@ -143,7 +143,13 @@ class ClockGuard:
     def is_counted(self) -> bool:
         """Is it known how much time has passed since the journal last heard of the time? What others say of the clock
         here does not count: they may have been started a moment ago, too."""
-        return self._known.is_counted
+        return self._known.counted_since_ms is not None
+
+    @property
+    def counted_since_ms(self) -> int:
+        """How long ago something was is known of what was after this moment."""
+        since_ms = self._known.counted_since_ms
+        return LATEST_MS if since_ms is None else since_ms
 
     @property
     def has_stepped_unproven(self) -> bool:
@@ -172,8 +178,8 @@ class ClockGuard:
     def believe(self) -> None:
         """The system's clock is right as it is: a person or the other replicas say so."""
         with self._lock:
-            offset_ms, is_counted = self.system_offset_ms(), self._known.is_counted
-            self._known = _Known(self._boot, offset_ms, "clock", True, None, is_counted)
+            since_ms = self._known.counted_since_ms
+            self._known = _Known(self._boot, self.system_offset_ms(), "clock", True, None, since_ms)
             self._followed_s = self._clock.elapsed_s()
             self._note(0)
             self._keep()
@@ -183,8 +189,8 @@ class ClockGuard:
         with the one here. As long as the clock is not believed, it hears of a time that is counted on from the last
         entry, and more has passed."""
         with self._lock:
-            if not self._known.is_counted and self.is_believed:
-                self._known = replace(self._known, is_counted=True)
+            if not self.is_counted and self.is_believed:
+                self._known = replace(self._known, counted_since_ms=self.wall_ms())
                 self._keep()
 
     def confirmed_elsewhere(self, now_ms: int) -> None:
@@ -226,7 +232,7 @@ class ClockGuard:
         is_settled = known.basis != "clock" and step_ms == 0
         if step_ms == 0 and not self._is_leap_seen and abs(system_ms - expected.at_ms) > UNCOUNTED_MS:
             # At once: the journal hears of this time long before it is what is expected.
-            self._known = known = replace(known, is_counted=False)
+            self._known = known = replace(known, counted_since_ms=None)
             self._is_leap_seen = True
         if step_ms == 0 and (is_settled or is_due):
             self._is_leap_seen = False

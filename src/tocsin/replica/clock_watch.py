@@ -24,6 +24,7 @@ from tocsin.model.command import (
     PutSchedule,
     PutSchedules,
     RepairDue,
+    ResolveLaunch,
     SwitchSchedule,
 )
 from tocsin.replica.absence import ABSENCE_MS
@@ -37,7 +38,8 @@ BACK_MS = 30_000
 """A clock that is believed and is further behind the last entry was put back, and the journal hears of it: however far
 it may step, next instants and retries were computed from there."""
 _BY_TIME = (PutSchedule, PutSchedules, LaunchNow, Backfill)
-"""They name or compute instants. After a cold start with a clock that is not believed nobody knows from when."""
+"""They name or compute instants, or launch something at once. After a cold start with a clock that is not believed
+nobody knows from when, or when that is."""
 
 
 class ClockWatch:
@@ -69,7 +71,7 @@ class ClockWatch:
             raise ClockNotBelieved("the wall clock is not believed", hint="'tocsin clock' tells more")
         if _goes_by_time(command) and self._clock.state == "unknown":
             raise ClockNotBelieved(
-                "the wall clock is far from the last entry and is not believed: nothing is planned by it",
+                "the wall clock is far from the last entry and is not believed: nothing is planned or launched by it",
                 hint="'tocsin clock' tells more; 'tocsin clock confirm' if it is right",
             )
         return command
@@ -138,6 +140,8 @@ class ClockWatch:
 def _goes_by_time(command: Command) -> bool:
     if isinstance(command, SwitchSchedule):
         return command.enabled
+    if isinstance(command, ResolveLaunch):
+        return command.outcome == "relaunch"
     return isinstance(command, _BY_TIME)
 
 

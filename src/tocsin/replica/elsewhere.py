@@ -107,8 +107,12 @@ class Elsewhere:
         self._waiting_in_lane_of(again).append(again)
         self._is_short_of_room = False
 
-    def take_again(self, room: Room) -> list[Again]:
-        """Those for which there is room, in bounded portions of rows and of bytes."""
+    def take_again(self, room: Room, *, may_call: bool) -> list[Again]:
+        """Those for which there is room, in bounded portions of rows and of bytes. None without a clock that is
+        believed: the deadline of each, and whether its receiver still recognises a repeat, are judged when it is
+        called."""
+        if not may_call:
+            return []
         found: list[Again] = []
         size = 0
         is_full = False
@@ -140,10 +144,9 @@ class Elsewhere:
         found, self._resolved = self._resolved[:RESOLVED_AT_ONCE], self._resolved[RESOLVED_AT_ONCE:]
         return found
 
-    @property
-    def pending(self) -> bool:
+    def is_pending(self, *, may_call: bool) -> bool:
         """Is there more to take? For what is short of room, whoever makes room wakes the loop."""
-        return bool((self._again and not self._is_short_of_room) or self._resolved)
+        return bool((may_call and self._again and not self._is_short_of_room) or self._resolved)
 
     def give_back(self, again: Sequence[Again], resolved: Sequence[Told]) -> None:
         """They could not be written down."""

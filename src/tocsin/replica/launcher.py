@@ -54,12 +54,19 @@ class Launcher:
     """Hands flights over and gathers how they ended."""
 
     def __init__(
-        self, targets: Mapping[str, Target], office: Office, clock: Clock, wake: Callable[[], None]
+        self,
+        targets: Mapping[str, Target],
+        office: Office,
+        clock: Clock,
+        wake: Callable[[], None],
+        counted_since_ms: Callable[[], int] = lambda: 0,
     ) -> None:
+        """``counted_since_ms``: how long ago something was is known of what was after that moment."""
         self.targets = self._targets = dict(targets)
         self._office = office
         self._clock = clock
         self._wake = wake
+        self._counted_since_ms = counted_since_ms
         self._in_batches = frozenset(k for k, target in targets.items() if isinstance(target, BatchTarget))
         self._patient = [target for target in targets.values() if isinstance(target, PatientTarget)]
         self._reports = Reports()
@@ -92,7 +99,13 @@ class Launcher:
 
     def may_repeat(self, flight: Flight) -> bool:
         """Is to call it again harmless, as of now?"""
+        self._note_uncounted(flight)
         return recognises(self._targets[flight.kind], flight.order, self._clock.wall_ms())
+
+    def _note_uncounted(self, flight: Flight) -> None:
+        """Is it known how long ago its first call may have gone out? What was not counted once never will be."""
+        if not flight.order.is_uncounted and flight.order.generated_at_ms <= self._counted_since_ms():
+            flight.order = msgspec.structs.replace(flight.order, is_uncounted=True)
 
     async def recall(self, flights: Sequence[Flight]) -> None:
         """Before ``may_repeat`` is asked for these: find out for how long their receivers remember."""
@@ -127,6 +140,9 @@ class Launcher:
         """Make the calls. Returns at once. ``doubtful``: they may have been made before, by a former leader."""
         for flight in flights if doubtful else ():
             flight.doubted, flight.is_relaunch = True, False
+        for flight in flights:
+            if flight.doubted:
+                self._note_uncounted(flight)
         for kind, some in _by_kind(flights).items():
             if kind in self._in_batches:
                 self._outstanding[kind].take(kind, len(some))
@@ -173,6 +189,7 @@ class Launcher:
 
     def report(self, flight: Flight, outcome: Outcome) -> None:
         """An attempt ended."""
+        self._note_uncounted(flight)
         if outcome.called_ms is not None:
             flight.note_call(outcome.called_ms)
         self._reports.accepted.pop(flight.lid, None)

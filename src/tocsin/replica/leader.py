@@ -211,7 +211,7 @@ class Leader:
         portion = self._portion()
         # What a former term left open comes first to whatever room there is.
         room = self._launcher.room()
-        again = self._elsewhere.take_again(room)
+        again = self._elsewhere.take_again(room, may_call=may_decide)
         plan = await self._plan(now_ms, portion, room) if may_decide else nothing()
         self._iterations.step("decide")
         for id, reason in plan.decision.unreadable.items():
@@ -580,7 +580,8 @@ class Leader:
         self, plan: Agenda, reports: Reports, wishes: list[Wish], may_decide: bool, *, is_changed: bool
     ) -> Tick:
         # What ended may have let something that waited for it go.
-        more = bool(self._wishes or reports.ended) or self._launcher.pending or self._elsewhere.pending
+        more = bool(self._wishes or reports.ended) or self._launcher.pending
+        more = more or self._elsewhere.is_pending(may_call=may_decide)
         next_ms: int | None = None
         if not more and may_decide:
             next_ms = plan.next_ms

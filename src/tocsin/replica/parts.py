@@ -334,6 +334,10 @@ class Parts:
         self.applier.applied.notice(store.meta.seq)
         setup.office.observed(self.guard.elapsed_s(), term=store.meta.term, is_vacant=False)
 
+    def _counted_since_ms(self) -> int:
+        """The times that a clock showed before it was put back say nothing of how long ago they were."""
+        return max(self.guard.counted_since_ms, self._store.meta.ahead_until_ms)
+
     def _seq(self) -> int:
         return self._store.meta.seq
 
@@ -402,7 +406,9 @@ class Parts:
             # Terms that the record has lost were told to receivers, which may refuse lower ones.
             term = max(term, self.guard.wall_ms() // 1000, self.guard.system_ms() // 1000)
         former_terms = self.afterlife.terms()
-        launcher = self.launcher = Launcher(setup.targets, setup.office, self.guard, wake.set)
+        launcher = self.launcher = Launcher(
+            setup.targets, setup.office, self.guard, wake.set, self._counted_since_ms
+        )
         self.proposer = Proposer(
             setup.journal,
             self.applier,

@@ -105,6 +105,8 @@ class Call(msgspec.Struct):
     ended_ms: float | None = None
     is_told: bool = True
     """False: the receiver never tells its caller how it ended, though nothing between them is broken."""
+    is_timed: bool = True
+    """Had its caller believed its clock at some moment of that term?"""
 
 
 class Asked(msgspec.Struct):
@@ -234,6 +236,8 @@ class History(msgspec.Struct):
     put_back: list[PutBack] = msgspec.field(default_factory=list)
     lies: set[str] = msgspec.field(default_factory=set)
     """Names of launches of which a target told something untrue when it was looked up."""
+    timed: set[tuple[str, int, int]] = msgspec.field(default_factory=set)
+    """Replica, process and term: those who believed their clock at some moment while they led."""
     clock_error_ms: float = 0.0
     """By how much a leader's clock was off at the most while it led, steps that were told as faults not counted."""
     launch_names: dict[tuple[str, int], set[str]] = msgspec.field(default_factory=dict)

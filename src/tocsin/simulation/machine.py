@@ -333,6 +333,8 @@ class Machine:
             return
         leader = replica.parts.career.any_leader
         term = replica.meta.term if leader is None else leader.term
+        if replica.clock.is_believed:
+            self._around.history.timed.add((self.name, process.number, term))
         authorities = self._around.history.authorities
         from_ms, until_ms = self._around.now_ms(), self.clock.true_of_elapsed_ms(until_s)
         last = authorities[-1] if authorities else None

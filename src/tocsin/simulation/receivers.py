@@ -135,6 +135,7 @@ class Receivers:
             receiver=kind,
             place=place,
             had_effect=False,
+            is_timed=(process.name, process.number, order.term) in self._history.timed,
         )
         self._history.calls.append(call)
         self.tell(

@@ -62,6 +62,8 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     is_repeat: bool = False
     """An earlier call may have gone out, and this one is made only because the receiver recognises a repeat. One that
     would not any more must not be called: that is ``unknown``."""
+    is_uncounted: bool = False
+    """Nobody has counted all the time since ``generated_at_ms``: its age is not known, whatever the clock shows."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -181,9 +183,11 @@ class PatientTarget(Protocol):
 
 def recognises(target: Target, order: Order, now_ms: int) -> bool:
     """Would the receiver recognise a repeat of this order at that moment? Its age is that of the whole launch, as the
-    first of several calls may have been the one that arrived."""
+    first of several calls may have been the one that arrived. One whose age is not known is not recognised: the clock
+    may have been set back, or the machine was off."""
     if not target.idempotent(order.target):
         return False
     if not isinstance(target, ForgetfulTarget):
         return True
-    return now_ms - order.generated_at_ms < target.remembers_s(order.target) * 1000
+    age_ms = now_ms - order.generated_at_ms
+    return not order.is_uncounted and 0 <= age_ms < target.remembers_s(order.target) * 1000

@@ -24,6 +24,7 @@ from tocsin.replica import outcomes, scheduler
 from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, flight_of_row
+from tocsin.replica.lanes import Room
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.surroundings import Surroundings
 from tocsin.replica.terms import OwnTerms
@@ -114,6 +115,15 @@ def what_is_told_late_has_no_times() -> AbstractContextManager[None]:
     return exchanged(_HANDLERS, c.LaunchResolved, resolved)
 
 
+def what_is_left_open_does_not_wait_for_the_clock() -> AbstractContextManager[None]:
+    sound = Elsewhere.take_again
+
+    def take_again(self: Elsewhere, room: Room, *, may_call: bool) -> list[Again]:
+        return sound(self, room, may_call=True)
+
+    return replaced(Elsewhere, take_again=take_again)
+
+
 SILENT = once_a_second(
     target=calling("plain", "silent", timeout="2s"),
     on_doubt="relaunch",
@@ -129,6 +139,19 @@ MUTANTS = (
         ("no double",),
         Search(("crash", "pause", "step down"), 6, PLAIN),
         everything_is_called_again,
+    ),
+    Mutant(
+        "take-over by a clock that is not believed",
+        "what the former leader left open is called although nobody knows what time it is",
+        ("believed clock",),
+        Search(
+            ("far step", "crash"),
+            6,
+            once_a_second(target=calling("idempotent", "slow", timeout="30s")),
+            least_s=15,
+            given={"machines": ["a", "b", "c"]},
+        ),
+        what_is_left_open_does_not_wait_for_the_clock,
     ),
     Mutant(
         "attempts forgotten at a take-over",

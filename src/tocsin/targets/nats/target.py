@@ -19,7 +19,7 @@ from tocsin.model.target import NatsTarget as NatsSpec
 from tocsin.model.target import TargetSpec
 from tocsin.targets.authority import has_ended
 from tocsin.targets.batch_times import with_calls
-from tocsin.targets.contract import TOO_LATE, Order, Outcome, Output, Verdict
+from tocsin.targets.contract import TOO_LATE, Order, Outcome, Output, Verdict, recognises
 from tocsin.targets.nats.handshake import NotConnected, connect
 from tocsin.targets.nats.message import frame_of, judge
 from tocsin.targets.nats.settings import Access
@@ -100,7 +100,8 @@ class NatsTarget:
         try:
             for places in batch.portions():
                 refused = {p: refusals[specs[p].subject] for p in places if refusals[specs[p].subject]}
-                stale = [p for p in places if orders[p].is_repeat and not self._recognises(orders[p])]
+                now_ms = self._clock.wall_ms()
+                stale = [p for p in places if orders[p].is_repeat and not recognises(self, orders[p], now_ms)]
                 if not await batch.send(places, refused, stale):
                     break
             return await batch.outcomes()
@@ -123,10 +124,6 @@ class NatsTarget:
 
     async def prune(self, older_than_s: float) -> int:
         return 0
-
-    def _recognises(self, order: Order) -> bool:
-        age_ms = self._clock.wall_ms() - order.generated_at_ms
-        return age_ms < self.remembers_s(order.target) * 1000
 
     def _not_connected(self, orders: Sequence[Order]) -> list[Outcome]:
         now_s = self._clock.elapsed_s()

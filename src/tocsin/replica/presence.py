@@ -77,25 +77,32 @@ class Turns:
 
     def __init__(self, office: ElectedOffice) -> None:
         self._office = office
-        self._changed = asyncio.Event()
+        self._waiting: set[asyncio.Event] = set()
+        """One for each task: what one of them has heard is still news to the other."""
         self._wake: Callable[[], object] | None = None
         office.on_turn = self._on_turn
 
     async def until(self, stop: asyncio.Event, *, is_leading: bool) -> None:
         """Returns when this replica leads, or when it does not; and in any case after ``stop``."""
         loop = asyncio.get_running_loop()
-        self._wake = partial(loop.call_soon_threadsafe, self._changed.set, context=contextvars.copy_context())
+        self._wake = partial(loop.call_soon_threadsafe, self._tell, context=contextvars.copy_context())
         stopping = asyncio.create_task(stop.wait(), name="stop")
+        self._waiting.add(changed := asyncio.Event())
         try:
             while not stop.is_set():
-                self._changed.clear()
+                changed.clear()
                 if (self._office.term is not None) is is_leading:
                     return
-                changed = asyncio.create_task(self._changed.wait(), name="turn")
-                await asyncio.wait([stopping, changed], return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
+                told = asyncio.create_task(changed.wait(), name="turn")
+                await asyncio.wait([stopping, told], return_when=asyncio.FIRST_COMPLETED)
+                told.cancel()
         finally:
+            self._waiting.discard(changed)
             stopping.cancel()
+
+    def _tell(self) -> None:
+        for changed in self._waiting:
+            changed.set()
 
     def _on_turn(self) -> None:
         if self._wake is not None:

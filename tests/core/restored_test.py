@@ -17,6 +17,7 @@ from tocsin.model.command import (
     CancelLaunch,
     ConfirmClock,
     DeleteSchedule,
+    RepairDue,
     ResolveLaunch,
     SwitchSchedule,
 )
@@ -380,3 +381,36 @@ def as_long_as_the_clock_is_not_believed_all_of_the_past_is_uncertain() -> None:
         desk.returned(desk.now_ms)
         desk.now_ms += 60_000
         assert [launch for _, launch, _ in _judged(desk, 1, 350)] == [False] * 5 + [True]
+
+
+@pytest.mark.parametrize("is_timed", [True, False])
+@pytest.mark.parametrize("ahead_s", [600, 6 * 3600])
+def what_a_clock_that_was_ahead_launched_in_the_lost_time_is_not_launched_when_its_time_comes(
+    is_timed: bool, ahead_s: int
+) -> None:
+    """The backup is of a time that has not come."""
+    with _desk() as desk:
+        put(desk, id="s", cron="*/20 * * * * *", missed="skip")
+        at(desk, 20)
+        desk.now_ms += ahead_s * 1000
+        desk.take_office()
+        desk.turns()
+        kept_s = desk.now_ms // 1000 - START
+        lost = {START + kept_s + 20 - kept_s % 20, START + kept_s + 40 - kept_s % 20}  # within 40 seconds
+        desk.now_ms = (START + 60) * 1000
+        if is_timed:
+            desk.commit(c.TookOffice(2, "desk"), c.Restored((START + kept_s) * 1000))
+            desk.command(ConfirmClock(desk.now_ms))
+        else:
+            desk.now_ms = (START + kept_s) * 1000
+            desk.commit(c.TookOffice(2, "desk"), c.Restored((START + kept_s) * 1000, is_timed=False))
+            desk.now_ms = (START + 60) * 1000
+            desk.command(ConfirmClock(desk.now_ms))
+        desk.command(RepairDue(["s"], is_last=True))
+        before = set(desk.states_of("s"))
+        for second in range(60, kept_s + 400, 10):
+            at(desk, second)
+        later = set(desk.states_of("s")) - before
+        assert not later & lost
+        assert max(later) > START + kept_s + 300, "it goes on behind them"
+        assert min(later) < START + 100, "and before"

@@ -169,8 +169,15 @@ class World:
         self._open_again()
 
     def _forget_lost_ahead(self) -> None:
-        """Calls of a time that has not come, on a clock that was ahead: nobody can know of them."""
-        self.lost = {name for name in self.lost if parse_launch_name(name).instant_s < self.now_s}
+        """Calls of a time that has not come, on a clock that was ahead when the record was lost, or that is put back:
+        nobody can know of them, except where the record ends ahead."""
+        stretches = self.desk.db.execute("SELECT from_s, upto_s FROM forgotten WHERE sid = 0").fetchall()
+        self.lost = {
+            name
+            for name in self.lost
+            if (instant_s := parse_launch_name(name).instant_s) < self.now_s
+            or any(from_s <= instant_s <= upto_s for from_s, upto_s in stretches)
+        }
 
     def _lose_record(self) -> None:
         """The record that is lost tells that what was queued has had its turn."""
@@ -269,10 +276,19 @@ class World:
             assert is_first, f"{name} attempt {attempt} is called, and the one before it was not"
             assert name not in self.succeeded, f"{name} is called after it succeeded"
             assert name not in self.doubted, f"{name} is called although an earlier call may have gone out"
-            may_repeat = name not in self.lost or flight.spec.on_doubt == "relaunch"
+            may_repeat = (
+                name not in self.lost or flight.spec.on_doubt == "relaunch" or self._was_jittered(flight)
+            )
             assert may_repeat, f"{name} is called, and it was called in the time whose record was lost"
             self._note_call(name, attempt)
             self.flights[flight.lid] = flight
+
+    def _was_jittered(self, flight: Flight) -> bool:
+        """By the jitter that is known, its moment was not within the lost time. It may have been changed there."""
+        (planned_ms,) = self.desk.db.execute(
+            "SELECT coalesce(planned_ms, 0) FROM launch WHERE lid = ?", (flight.lid,)
+        ).fetchone()
+        return int(planned_ms) >= self.desk.store.meta.lost_until_ms
 
     def _note_call(self, name: str, attempt: int) -> None:
         self.called.add((name, attempt))
@@ -512,7 +528,7 @@ class World:
         found = self.desk.db.execute(
             "SELECT 1 FROM launch WHERE sid = ?1 AND instant_s = ?2 UNION ALL "
             "SELECT 1 FROM missed WHERE sid = ?1 AND from_s <= ?2 AND ?2 < before_s UNION ALL "
-            "SELECT 1 FROM forgotten WHERE sid = ?1 AND epoch AND ?2 BETWEEN from_s AND upto_s",
+            "SELECT 1 FROM forgotten WHERE sid IN (0, ?1) AND epoch AND ?2 BETWEEN from_s AND upto_s",
             (sid, instant_s),
         )
         return found.fetchone() is not None

@@ -141,7 +141,7 @@ def restore_backup(
     if made.time_ms > time.time() * 1000 + _AHEAD_MS:
         say(
             "that moment has not come yet: the clock was ahead when the backup was made. What was launched behind it "
-            "since is not known, and is launched once more when its time comes: pause what must not be"
+            "since is left out as far as it is known how much the clock was ahead: see docs/backup.md"
         )
     say(f"start from it: tocsin serve --data {data}")
 

@@ -36,6 +36,8 @@ class Meta(msgspec.Struct):
     put back, this moment is put back as well."""
     lost_until_ms: int = 0
     """The latest such moment that there has been. It stays where it is: the clock may be put forward again."""
+    lost_since_ms: int = 0
+    """The last entry that was not lost, by its own time."""
     ahead_until_ms: int = 0
     """The clock was ahead, up to this moment, and was put back: some names up to there have been launched."""
     is_due_ahead: int = 0

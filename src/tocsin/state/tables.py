@@ -10,6 +10,8 @@ again; launches are counted after the fact, in the order of their numbers, never
 """
 
 SCHEMA_VERSION = 9
+EVERY_SID = 0
+"""In ``forgotten``: of whatever schedule."""
 
 STARTED_AT = "CASE WHEN {0}state <> 12 THEN coalesce({0}called_ms, {0}started_ms) END"
 """When a launch was started, as it is shown: at its first call. What was skipped never was, whatever was written."""

@@ -7,7 +7,15 @@ import sqlite3
 from tocsin.model import change as c
 from tocsin.state import queries
 from tocsin.state.apply.context import Context
-from tocsin.state.apply.epochs import LONG_MS, UNPROVEN_AT_MOST_MS, leapt, proven_again_ms, went_back
+from tocsin.state.apply.epochs import (
+    LONG_MS,
+    UNPROVEN_AT_MOST_MS,
+    leapt,
+    lost_ahead,
+    proven_again_ms,
+    unproven_ms,
+    went_back,
+)
 from tocsin.state.apply.office import BRIEF_MS, is_doubtful, is_unproven, was_absent
 
 BACK_MS = 10_000
@@ -37,6 +45,7 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
         return
     is_held = before_ms < meta.proven_again_ms
     meta.proven_upto_s, meta.proven_again_ms = NEVER_S, 0
+    lost_ahead(context, unproven_ms(context, before_ms), change.now_ms)
     left_ms = went_back(context, before_ms, change.now_ms)
     if is_held and left_ms > LONG_MS:
         since_ms = change.now_ms - left_ms

@@ -10,6 +10,7 @@ known where nothing was launched.
 from __future__ import annotations
 
 from tocsin.state.apply.context import Context
+from tocsin.state.tables import EVERY_SID
 
 LONG_MS = 60_000
 """A leap is longer than this."""
@@ -40,15 +41,32 @@ def leapt(context: Context, since_ms: int, until_ms: int) -> None:
 def went_back(context: Context, before_ms: int, now_ms: int) -> int:
     """Returns how much of the leaps is left: a clock may be put right in several steps, and some leaps were none of its
     fault."""
-    db = context.db
-    together_ms: int
-    (together_ms,) = db.execute(
-        f"SELECT coalesce(sum(length_ms), 0) FROM epoch WHERE {_IS_OPEN}", {"now_ms": before_ms}
-    ).fetchone()
-    left_ms = max(0, together_ms - (before_ms - now_ms))
-    db.execute("UPDATE epoch SET void_upto_s = ? WHERE void_upto_s < 0", (before_ms // 1000,))
+    left_ms = max(0, unproven_ms(context, before_ms) - (before_ms - now_ms))
+    context.db.execute("UPDATE epoch SET void_upto_s = ? WHERE void_upto_s < 0", (before_ms // 1000,))
     _begin(context, now_ms - left_ms, now_ms)
     return left_ms
+
+
+def unproven_ms(context: Context, now_ms: int) -> int:
+    """All leaps together that may yet turn out to be wrong."""
+    (together_ms,) = context.db.execute(
+        f"SELECT coalesce(sum(length_ms), 0) FROM epoch WHERE {_IS_OPEN}", {"now_ms": now_ms}
+    ).fetchone()
+    return int(together_ms)
+
+
+def lost_ahead(context: Context, ahead_ms: int, now_ms: int) -> None:
+    """If the record was lost while the clock was ahead, by that much at the most, what was launched in the lost time
+    lies ahead, of whatever schedule."""
+    meta = context.meta
+    from_s, upto_s = meta.lost_since_ms // 1000 + 1, (now_ms + ahead_ms) // 1000
+    if now_ms // 1000 < from_s <= upto_s:
+        context.db.execute(
+            f"INSERT INTO forgotten VALUES ({EVERY_SID}, ?, ?, ?) ON CONFLICT (sid, epoch) DO UPDATE "
+            "SET from_s = min(from_s, excluded.from_s), upto_s = max(upto_s, excluded.upto_s)",
+            (max(1, meta.epoch), from_s, upto_s),
+        )
+        meta.ahead_until_ms = max(meta.ahead_until_ms, upto_s * 1000)
 
 
 def proven_s(context: Context, now_ms: int) -> int:
@@ -76,8 +94,9 @@ def _begin(context: Context, since_ms: int, until_ms: int) -> None:
 
 def _join(context: Context, now_ms: int) -> None:
     """Epochs that were proven right become one, and those of a wrong time are over when that time has come."""
-    db = context.db
-    db.execute("DELETE FROM epoch WHERE void_upto_s BETWEEN 0 AND ?", (proven_s(context, now_ms),))
+    db, over_s = context.db, proven_s(context, now_ms)
+    db.execute("DELETE FROM epoch WHERE void_upto_s BETWEEN 0 AND ?", (over_s,))
+    db.execute(f"DELETE FROM forgotten WHERE sid = {EVERY_SID} AND upto_s <= ?", (over_s,))
     db.execute(
         "DELETE FROM epoch WHERE void_upto_s < 0 AND again_ms <= ? "
         "AND NOT EXISTS (SELECT 1 FROM epoch void WHERE void.void_upto_s >= 0 AND void.epoch < epoch.epoch)",

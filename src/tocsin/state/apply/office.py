@@ -8,7 +8,7 @@ from tocsin.model import change as c
 from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchState
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
-from tocsin.state.apply.epochs import LONG_MS, proven_again_ms
+from tocsin.state.apply.epochs import LONG_MS, lost_ahead, proven_again_ms, unproven_ms
 from tocsin.state.apply.launches import held_for_ms
 from tocsin.state.store import DOUBT_OPEN_MS, Meta
 
@@ -73,6 +73,9 @@ def restored(context: Context, change: c.Restored) -> None:
     """What waited for another attempt, or for its turn, may have had it. The former is concluded like what was handed
     over. The latter goes on waiting where once more is harmless: all at once would be against its owner's will."""
     is_doubtful(context.meta, context.entry.time_ms if change.is_timed else DOUBT_OPEN_MS)
+    context.meta.lost_since_ms = change.since_ms
+    if change.is_timed:
+        lost_ahead(context, unproven_ms(context, change.since_ms), context.entry.time_ms)
     _doubt_what_waits(context)
     touched = context.db.execute(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, retry_at_ms = NULL, "

@@ -414,3 +414,22 @@ def what_a_clock_that_was_ahead_launched_in_the_lost_time_is_not_launched_when_i
         assert not later & lost
         assert max(later) > START + kept_s + 300, "it goes on behind them"
         assert min(later) < START + 100, "and before"
+
+
+def a_clock_that_is_a_little_behind_that_of_the_backup_leaves_nothing_out() -> None:
+    """The machine was off for a night, and its backup is restored on another one."""
+    with _desk() as desk:
+        put(desk, id="s", cron="*/20 * * * * *", missed="skip")
+        at(desk, 20)
+        desk.now_ms += 36_000_000
+        desk.take_office()
+        desk.turns()
+        since_ms = desk.now_ms
+        desk.now_ms -= 6_000
+        desk.commit(c.TookOffice(desk.store.meta.term + 1, "desk"), c.Restored(since_ms))
+        desk.turns()
+        before = len(desk.states_of("s"))
+        desk.now_ms += 120_000
+        desk.turns()
+        assert len(desk.states_of("s")) >= before + 5
+        assert not desk.store.meta.left_out_until_ms

@@ -37,7 +37,9 @@ class Meta(msgspec.Struct):
     lost_until_ms: int = 0
     """The latest such moment that there has been. It stays where it is: the clock may be put forward again."""
     lost_since_ms: int = 0
-    """The last entry that was not lost, by its own time."""
+    """The last entry that was not lost, by its own time, as long as it is not known what time it is now."""
+    left_out_until_ms: int = 0
+    """The record was lost while the clock was ahead: occurrences up to this moment may have been launched."""
     ahead_until_ms: int = 0
     """The clock was ahead, up to this moment, and was put back: some names up to there have been launched."""
     is_due_ahead: int = 0

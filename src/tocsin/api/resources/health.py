@@ -111,6 +111,7 @@ def issues_by_kind(service: Service, found: Health, within: Sequence[str] = ()) 
         "clock": _clock_is_not_believed(service),
         "clocks": _clocks_differ(service),
         "ahead": _due_is_ahead(service, found),
+        "left_out": _are_left_out(service, found),
         "disk": _disk_is_nearly_full(service, found),
         "in_doubt": _in_doubt(found),
         "released": _released(found),
@@ -325,6 +326,16 @@ def _due_is_ahead(service: Service, found: Health) -> str:
         f"The clock was {_length(until_ms - found.now_ms)} ahead, and was put back: {whose}. "
         "'tocsin repair due --preview' counts them, "
         "'tocsin repair due' computes their next instants anew."
+    )
+
+
+def _are_left_out(service: Service, found: Health) -> str:
+    until_ms = service.replica.meta.left_out_until_ms
+    if until_ms <= found.now_ms:
+        return ""
+    return (
+        f"The record was lost while the clock was ahead: occurrences up to {_written(until_ms)} may have been launched "
+        "then, and some are left out. 'tocsin run' launches one nevertheless."
     )
 
 

@@ -13,7 +13,6 @@ from tocsin.state.apply.epochs import (
     leapt,
     lost_ahead,
     proven_again_ms,
-    unproven_ms,
     went_back,
 )
 from tocsin.state.apply.office import BRIEF_MS, is_doubtful, is_unproven, was_absent
@@ -45,7 +44,7 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
         return
     is_held = before_ms < meta.proven_again_ms
     meta.proven_upto_s, meta.proven_again_ms = NEVER_S, 0
-    lost_ahead(context, unproven_ms(context, before_ms), change.now_ms)
+    lost_ahead(context, change.now_ms)
     left_ms = went_back(context, before_ms, change.now_ms)
     if is_held and left_ms > LONG_MS:
         since_ms = change.now_ms - left_ms

@@ -41,32 +41,34 @@ def leapt(context: Context, since_ms: int, until_ms: int) -> None:
 def went_back(context: Context, before_ms: int, now_ms: int) -> int:
     """Returns how much of the leaps is left: a clock may be put right in several steps, and some leaps were none of its
     fault."""
-    left_ms = max(0, unproven_ms(context, before_ms) - (before_ms - now_ms))
+    (together_ms,) = context.db.execute(
+        f"SELECT coalesce(sum(length_ms), 0) FROM epoch WHERE {_IS_OPEN}", {"now_ms": before_ms}
+    ).fetchone()
+    left_ms = max(0, int(together_ms) - (before_ms - now_ms))
     context.db.execute("UPDATE epoch SET void_upto_s = ? WHERE void_upto_s < 0", (before_ms // 1000,))
     _begin(context, now_ms - left_ms, now_ms)
     return left_ms
 
 
-def unproven_ms(context: Context, now_ms: int) -> int:
-    """All leaps together that may yet turn out to be wrong."""
-    (together_ms,) = context.db.execute(
-        f"SELECT coalesce(sum(length_ms), 0) FROM epoch WHERE {_IS_OPEN}", {"now_ms": now_ms}
+def lost_ahead(context: Context, now_ms: int) -> None:
+    """It is known what time it is after the record was lost. If its last entry lies ahead, the clock was, by the newest
+    leap that is long enough, and so does what was launched in the lost time, of whatever schedule."""
+    db, meta, _ = context
+    since_ms, meta.lost_since_ms = meta.lost_since_ms, 0
+    ahead_ms = since_ms - now_ms
+    leap = db.execute(
+        f"SELECT length_ms FROM epoch WHERE {_IS_OPEN} AND length_ms >= :ahead_ms ORDER BY epoch DESC",
+        {"now_ms": since_ms, "ahead_ms": ahead_ms},
     ).fetchone()
-    return int(together_ms)
-
-
-def lost_ahead(context: Context, ahead_ms: int, now_ms: int) -> None:
-    """If the record was lost while the clock was ahead, by that much at the most, what was launched in the lost time
-    lies ahead, of whatever schedule."""
-    meta = context.meta
-    from_s, upto_s = meta.lost_since_ms // 1000 + 1, (now_ms + ahead_ms) // 1000
-    if now_ms // 1000 < from_s <= upto_s:
-        context.db.execute(
-            f"INSERT INTO forgotten VALUES ({EVERY_SID}, ?, ?, ?) ON CONFLICT (sid, epoch) DO UPDATE "
-            "SET from_s = min(from_s, excluded.from_s), upto_s = max(upto_s, excluded.upto_s)",
-            (max(1, meta.epoch), from_s, upto_s),
-        )
-        meta.ahead_until_ms = max(meta.ahead_until_ms, upto_s * 1000)
+    if ahead_ms <= LONG_MS or leap is None:
+        return
+    until_ms = now_ms + leap[0]
+    db.execute(
+        f"INSERT OR REPLACE INTO forgotten VALUES ({EVERY_SID}, ?, ?, ?)",
+        (max(1, meta.epoch), since_ms // 1000 + 1, until_ms // 1000),
+    )
+    meta.left_out_until_ms = until_ms
+    meta.ahead_until_ms = max(meta.ahead_until_ms, until_ms)
 
 
 def proven_s(context: Context, now_ms: int) -> int:

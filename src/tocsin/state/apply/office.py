@@ -8,7 +8,7 @@ from tocsin.model import change as c
 from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchState
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
-from tocsin.state.apply.epochs import LONG_MS, lost_ahead, proven_again_ms, unproven_ms
+from tocsin.state.apply.epochs import LONG_MS, lost_ahead, proven_again_ms
 from tocsin.state.apply.launches import held_for_ms
 from tocsin.state.store import DOUBT_OPEN_MS, Meta
 
@@ -61,6 +61,7 @@ def resigned(context: Context, change: c.Resigned) -> None:
 def returned(context: Context, change: c.Returned) -> None:
     if context.meta.doubtful_until_ms == DOUBT_OPEN_MS:
         is_doubtful(context.meta, context.entry.time_ms)
+        lost_ahead(context, context.entry.time_ms)
     was_absent(
         context,
         since_ms=change.absent_since_ms,
@@ -75,7 +76,7 @@ def restored(context: Context, change: c.Restored) -> None:
     is_doubtful(context.meta, context.entry.time_ms if change.is_timed else DOUBT_OPEN_MS)
     context.meta.lost_since_ms = change.since_ms
     if change.is_timed:
-        lost_ahead(context, unproven_ms(context, change.since_ms), context.entry.time_ms)
+        lost_ahead(context, context.entry.time_ms)
     _doubt_what_waits(context)
     touched = context.db.execute(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, retry_at_ms = NULL, "

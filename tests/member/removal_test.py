@@ -15,7 +15,7 @@ import pytest
 from tests.etcd import damage_log
 from tests.member.town import PATIENCE_S, House, Town, a_town, ids, imposter, keeps, remembers, until
 
-from tocsin.errors import ClusterError, JournalUnavailable
+from tocsin.errors import ClusterError, JournalUnavailable, NotFound
 from tocsin.journal.etcd.address import DEFAULT_PREFIX
 from tocsin.journal.etcd.client import EtcdClient
 from tocsin.journal.etcd.messages import EtcdMember as Voter
@@ -185,7 +185,7 @@ async def _remove(town: Town, through: House, name: str) -> None:
 
     async def is_removed() -> bool:
         """etcd refuses it until its members have been connected for five seconds."""
-        with suppress(ClusterError):
+        with suppress(ClusterError, NotFound):  # its answer may have been lost
             await membership.remove(name)
         return name not in await ids(through)
 

@@ -212,12 +212,15 @@ def one_that_holds_works_through_every_replica(tmp_path: Path) -> None:
     in_town(tmp_path, work)
 
 
-def one_that_is_behind_takes_no_wishes_of_tokens_and_says_that_nothing_was_done(tmp_path: Path) -> None:
+def one_that_is_behind_takes_no_wishes_of_tokens_and_says_that_nothing_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(town: Town) -> None:
         leader, lagging = await _lagging(town)
         town.handles[lagging.name].heal()
         service, caller = _service(lagging, tmp_path), rights.caller_of(ADMIN)
-        town.clocks[lagging.name].offset_ms = BEHIND_MS_MAX + 5_000
+        told_ms = lagging.clock.wall_ms() - BEHIND_MS_MAX - 5_000
+        monkeypatch.setattr(Replica, "told_ms", property(lambda _: told_ms))
         for wish in (service.propose(caller, put("another", target=EXEC)), service.confirm(caller)):
             with pytest.raises(NoLeader, match="behind"):
                 await wish

@@ -130,7 +130,7 @@ def a_stand_by_whose_clock_is_set_right_late_can_lead(
 
 
 def a_stand_by_that_was_paused_while_its_leader_died_leads_and_launches(place: Place) -> None:
-    """What the leader wrote in that time arrives together, and tells the time of then."""
+    """The records that the leader wrote in that time arrive together, and tell the time of then."""
     leader, standby = place.start("a"), place.start("b", "--clock-step", "11s")
     leader.create("each/second", cron="* * * * * *")
     eventually(lambda: _has(standby, "each/second"))

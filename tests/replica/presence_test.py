@@ -156,11 +156,12 @@ def a_leader_does_not_observe_and_looks_again_when_its_term_is_over(tmp_path: Pa
 def a_replica_that_leads_when_its_observer_starts_observes_when_it_leads_no_more(tmp_path: Path) -> None:
     clock = guarded(SystemClock(), tmp_path / "clock.json")
     office, store = ElectedOffice(clock, "a"), _Store()
-    observer = Observer(store, office, Turns(office), clock, lambda: 0)
+    turns = Turns(office)
+    observer = Observer(store, office, turns, clock, lambda: 0)
     _take_office(office, clock, 1)
 
     async def work() -> None:
-        await asyncio.sleep(0.05)
+        await _until(lambda: bool(turns._waiting))
         assert store.opened == 0
         office.ended()
         await _until(lambda: store.opened == 1)

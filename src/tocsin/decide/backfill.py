@@ -37,7 +37,7 @@ class Known(NamedTuple):
     due_instant_s: int | None
     """What comes next by itself."""
     lost_until_ms: int
-    """What was planned before this moment may have been launched, and the record of it lost."""
+    """An occurrence planned before this moment may have been launched, and its record lost."""
 
 
 class Past(NamedTuple):

@@ -41,7 +41,7 @@ class Facts(NamedTuple):
     """Names of the launches that were to be called again when in doubt, by the version that each has."""
     history_age_ms: int
     lost_until_ms: int
-    """What was planned before this moment may have been launched, and the record of it lost."""
+    """An occurrence planned before this moment may have been launched, and its record lost."""
 
 
 def explain(facts: Facts) -> str:

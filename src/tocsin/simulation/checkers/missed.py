@@ -120,7 +120,7 @@ def _all(version: VersionRow, absence: _Absence, rows: list[LaunchRow]) -> Itera
 def _spread(
     version: VersionRow, absence: _Absence, rows: list[LaunchRow], ends: list[int]
 ) -> Iterator[Finding]:
-    """What is missed once more while it waits for its place has another one: what is left shares the spread."""
+    """A launch that is missed once more while it waits has another place: those that are left share the spread."""
     spread_ms = duration_ms(version.schedule.catch_up_spread)
     begins = {absence[1]: absence[0]}
     for row in rows if spread_ms else []:

@@ -103,7 +103,7 @@ def _remember(context: Context, these: str) -> None:
         f"GROUP BY sid, made_in {_EXTEND}",
         asked,
     )
-    # What lies before all leaps that may be wrong was deleted like any other.
+    # A stretch before all leaps that may be wrong is no different from what was deleted earlier.
     proven = f"FROM forgotten WHERE epoch > 0 AND upto_s <= :proven_s AND sid IN (SELECT sid {scheduled})"
     db.execute(
         f"INSERT INTO forgotten SELECT sid, 0, min(from_s), max(upto_s) {proven} GROUP BY sid {_EXTEND}",

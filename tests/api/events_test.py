@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.cli.conftest import Command
 from tests.ports import own_port
 
 from tocsin.client import Client
@@ -64,6 +65,10 @@ def _all(service: Any, after: str = "0", query: str = "") -> list[dict[str, Any]
     return found
 
 
+def _sequence(id: str) -> int:
+    return int(id.partition("-")[0].partition(".")[0])
+
+
 def _about(found: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
     return [(event["kind"], event.get("schedule")) for event in found]
 
@@ -73,7 +78,7 @@ def a_stream_without_an_id_begins_with_what_comes_next(service):
     reader = Reader(service)
     frames = reader.frames()
     first = next(frames)
-    assert (first.data, int(first.id) > 0) == (None, True), "where to go on, should it be cut off now"
+    assert (first.data, _sequence(first.id) > 0) == (None, True), "where to go on, should it be cut off now"
     assert reader.response.getheader("content-type").startswith("text/event-stream")
     assert reader.response.getheader("cache-control") == "no-store"
     service.create("live/after")
@@ -94,7 +99,9 @@ def behind_each_event_comes_exactly_the_rest(service, wait):
     whole = _all(service)
     for place, event in enumerate(whole):
         assert _all(service, event["id"]) == whole[place + 1 :]
-    assert _all(service, whole[-1]["id"].partition(".")[0]) == [], "a sequence alone is the whole entry"
+    number, _, journal = whole[-1]["id"].partition("-")
+    for same in (number, number.partition(".")[0], f"{number.partition('.')[0]}-{journal}"):
+        assert _all(service, same) == [], "a sequence alone is the whole entry"
 
 
 def the_header_of_a_browser_counts_for_more_than_the_address(service):
@@ -183,11 +190,43 @@ def entries_that_were_trimmed_away_are_a_gap(start, wait, tmp_path):
 
     _, gap, *rest = wait(trimmed, within_s=20)
     assert gap.data["kind"] == "gap"
-    assert gap.data["first_sequence"] == int(first.partition(".")[0])
-    sequences = [int(frame.data["id"].partition(".")[0]) for frame in rest]
+    assert gap.data["first_sequence"] == _sequence(first)
+    sequences = [_sequence(frame.data["id"]) for frame in rest]
     assert sequences[0] > gap.data["last_sequence"]
     assert _all(service, gap.id)[0]["id"] == rest[0].id, "the gap's own id goes on behind it"
     assert service.stop() == 0
+
+
+def an_event_of_a_journal_that_was_lost_is_before_all_of_this_one(start, tmp_path):
+    """A reader was told more than the backup knows, and comes back when the new journal has passed that number."""
+    common, lost = "", []
+    for number, name in enumerate(("first", "second", "third")):
+        data, backups = tmp_path / name / "data", str(tmp_path / "backups")
+        data.parent.mkdir()
+        if number:
+            assert Command(None)("restore", backups, "--data", str(data)).status == 0
+        service = start(data, "--backup", backups)
+        for each in range(10 * number + 5):
+            service.create(f"{name}/{each}")
+        whole = [event for event in _all(service) if event["kind"] != "gap"]
+        for last in lost:
+            gap, *rest = _all(service, last)
+            assert (gap["kind"], "first_sequence" in gap) == ("gap", False)
+            assert f"event {last} is of another journal" in gap["reason"]
+            assert rest == whole
+            assert _all(service, gap["id"]) == whole, "the gap's own id goes on behind it"
+            told = Command(service.url)("events", "--since", last)
+            assert (told.status, len(told.out.splitlines())) == (0, len(whole))
+            assert "is of another journal" in told.err
+        if number == 1:
+            gap, *rest = _all(service, common)
+            assert gap["last_sequence"] < _sequence(whole[0]["id"]), "what both have in common"
+            assert rest == whole
+        common = whole[-1]["id"]
+        assert Command(service.url)("backup").status == 0
+        service.create(f"{name}/lost")
+        lost.append(_all(service)[-1]["id"])
+        service.stop(signal.SIGKILL)
 
 
 def _herd(service: Any, count: int, cron: str, long: str = "") -> None:

@@ -50,9 +50,9 @@ def a_reader_that_was_overtaken_is_told_what_it_missed(tmp_path: Path) -> None:
         for number in range(4):
             await replica.propose(_put(f"s{number}"))
         wanted = Wanted("", None, frozenset(), lambda _: True)
-        frames = _frames(replica, Streams(replica), Place(1, 0), wanted, lambda: True, True)
+        frames = _frames(replica, Streams(replica), Place(1, 0), "", wanted, lambda: True, True)
         await anext(frames)
-        assert _data(await anext(frames))[0]["id"] == "1.0"
+        assert _data(await anext(frames))[0]["id"] == f"1.0-{replica.meta.incarnation[:8]}"
         await replica.snapshot_now()
         await replica.parts.rounds.once()
         await replica.propose(_put("later"))

@@ -68,9 +68,9 @@ def what_happened_is_told_a_line_each(tocsin):
     lines = [line.split(maxsplit=3) for line in done.out.splitlines()]
     assert all(zone in ("EST", "EDT") for _, _, zone, _ in lines), "in the viewer's zone"
     told = [re.sub(r"one-\d+-manual", "NAME", rest) for *_, rest in lines]
-    assert re.fullmatch(r"schedule.created +told/one  version 1(, by \w+)?  \d+\.\d+", told[0])
-    assert re.fullmatch(r"launch.started +told/NAME(  by \w+)?  \d+\.\d+", told[1])
-    assert re.fullmatch(r"launch.failed +told/NAME  exit status 3  \d+\.\d+", told[-2])
+    assert re.fullmatch(r"schedule.created +told/one  version 1(, by \w+)?  \d+\.\d+-[0-9a-f]{8}", told[0])
+    assert re.fullmatch(r"launch.started +told/NAME(  by \w+)?  \d+\.\d+-[0-9a-f]{8}", told[1])
+    assert re.fullmatch(r"launch.failed +told/NAME  exit status 3  \d+\.\d+-[0-9a-f]{8}", told[-2])
     newest = told[-2].split()[-1]
     rest = tocsin("events", "--schedule", "told/one", "--since", newest).out
     assert rest == done.out.splitlines(keepends=True)[-1], "the id at the end of a line is what --since takes"
@@ -132,7 +132,7 @@ def before_a_persons_eyes_lines_are_short(tocsin):
     tocsin("add", "eyes/one", NEVER, "--null")
     shown = tocsin.terminal("events", "--schedule", "eyes/one", columns=60).out
     assert re.fullmatch(
-        r"\d\d:\d\d:\d\d  schedule\.created    eyes/one  version 1(, by \w+)?  \d+\.\d+\n", shown
+        r"\d\d:\d\d:\d\d  schedule\.created    eyes/one  version 1(, by \w+)?  \d+\.\d+-[0-9a-f]{8}\n", shown
     )
 
 

@@ -471,6 +471,35 @@ def what_may_have_been_launched_and_was_deleted_is_not_launched_again_and_the_is
     assert not desk.store.meta.is_due_ahead
 
 
+def what_a_clock_that_was_wrong_from_the_start_launched_and_deleted_is_a_stretch_ahead() -> None:
+    """Nobody saw a leap. The schedule goes on before that stretch and behind it, also when more was deleted since."""
+    desk = Desk(START + AHEAD_S)
+    put(desk, id="s", cron="* * * * *")
+    for minute in range(1, 6):
+        at(desk, AHEAD_S + 60 * minute)
+        desk.end(only_flight(desk), SUCCEEDED)
+    ahead = set(_instants(desk))
+    _forget(desk, keep_each=0)
+    assert not _instants(desk)
+    desk.now_ms = START * 1000
+    desk.command(ConfirmClock(desk.now_ms, actor="ann"))
+    desk.command(RepairDue(["s"], is_last=True))
+    assert _due(desk)["s"] <= START + 60
+    for minute in range(1, 4):
+        at(desk, 60 * minute)
+        desk.end(only_flight(desk), SUCCEEDED)
+    _forget(desk, keep_each=0)
+    put(desk, id="s", cron="* * * * *", description="another")
+    assert START + 180 < _due(desk)["s"] <= START + 240
+    desk.now_ms = (START + AHEAD_S - 30) * 1000
+    desk.take_office()
+    launched: set[int] = set()
+    for second in range(AHEAD_S - 30, AHEAD_S + 600, 30):
+        launched |= _launched(desk, second)
+    assert not launched & ahead
+    assert max(launched) > max(ahead)
+
+
 def what_waits_until_a_moment_of_a_wrong_time_waits_as_long_from_now_on() -> None:
     desk = Desk(START)
     desk.now_ms = (START + AHEAD_S) * 1000

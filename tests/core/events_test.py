@@ -295,11 +295,31 @@ def the_last_event_of_each_launch_tells_the_state_it_is_in(desk: Desk) -> None:
     ("id", "place"), [("0", Place(1, 0)), ("7", Place(8, 0)), ("7.0", Place(7, 1)), ("7.41", Place(7, 42))]
 )
 def a_place_is_behind_the_event_of_that_id(id: str, place: Place) -> None:
-    assert place_behind(id, field="after") == place
-    assert place_behind(place.id, field="after") == place
+    assert place_behind(id, field="after") == (place, "")
+    assert place_behind(place.id(""), field="after") == (place, "")
+    assert place_behind(place.id("5f0c92ab77"), field="after") == (place, "5f0c92ab")
 
 
-@pytest.mark.parametrize("id", ["", "x", "-1", "1.", ".1", "1.2.3", "0.1", " 1", "1e3", "9" * 19, "١"])
+@pytest.mark.parametrize(
+    "id",
+    [
+        "",
+        "x",
+        "-1",
+        "1.",
+        ".1",
+        "1.2.3",
+        "0.1",
+        " 1",
+        "1e3",
+        "9" * 19,
+        "١",
+        "1-",
+        "1-5f0c92a",
+        "1.1-5F0C92AB",
+        "1.1-5f0c92ab7",
+    ],
+)
 def what_is_no_id_is_refused(id: str) -> None:
     with pytest.raises(InvalidInput, match="is not the id of an event"):
         place_behind(id, field="after")

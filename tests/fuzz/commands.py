@@ -41,7 +41,7 @@ from tocsin.replica.scheduler import agenda
 from tocsin.state import queries
 from tocsin.state.apply import apply
 from tocsin.state.digest import full_digest
-from tocsin.state.store import Store, load_meta
+from tocsin.state.store import CLOCKS_APART_MS, Store, load_meta
 from tocsin.state.views import decode_spec
 from tocsin.targets.contract import Outcome, Verdict
 from tocsin.targets.null import NullTarget
@@ -85,10 +85,10 @@ class World:
         self.succeeded: set[str] = set()
         self.doubted: set[str] = set()
         """Launches whose call may have gone out, of schedules that say ``on_doubt: skip``."""
-        self.lost: set[str] = set()
+        self.lost: dict[str, int] = {}
         """Launches that were called, and the record of it lost: once more only by their policy, or a person's word."""
         self._backup: _Backup | None = None
-        self._since_backup: set[str] = set()
+        self._since_backup: dict[str, int] = {}
         """Launches that were called since then."""
         self._found_open: set[int] = set()
         """Launches that were open when a state was restored: nobody can tell what became of them."""
@@ -162,7 +162,8 @@ class World:
         del desk.records[backup.entries :]
         self.called, self.succeeded = set(backup.called), set(backup.succeeded)
         self.doubted = set(backup.doubted)
-        desk.now_ms = max(desk.now_ms, meta.time_ms) + chance.choice([2_000, 90_000])
+        # On a machine whose clock is behind, perhaps, or long after.
+        desk.now_ms = max(desk.now_ms, meta.time_ms) + chance.choice([-25_000, 2_000, 90_000])
         self.lost |= self._since_backup
         self._forget_lost_ahead()
         desk.commit(c.TookOffice(meta.term + 1, "desk"), c.Restored(meta.time_ms))
@@ -173,10 +174,10 @@ class World:
         nobody can know of them, except where the record ends ahead."""
         stretches = self.desk.db.execute("SELECT from_s, upto_s FROM forgotten WHERE sid = 0").fetchall()
         self.lost = {
-            name
-            for name in self.lost
-            if (instant_s := parse_launch_name(name).instant_s) < self.now_s
-            or any(from_s <= instant_s <= upto_s for from_s, upto_s in stretches)
+            name: called_ms
+            for name, called_ms in self.lost.items()
+            if called_ms < self.desk.now_ms + CLOCKS_APART_MS
+            or any(from_s <= parse_launch_name(name).instant_s <= upto_s for from_s, upto_s in stretches)
         }
 
     def _lose_record(self) -> None:
@@ -292,7 +293,7 @@ class World:
 
     def _note_call(self, name: str, attempt: int) -> None:
         self.called.add((name, attempt))
-        self._since_backup.add(name)
+        self._since_backup.setdefault(name, self.desk.now_ms)
 
     def _commands(self, chance: random.Random) -> tuple[list[cmd.Command], list[c.Change], Many | None]:
         """Those that are accepted for this entry, with their changes: each about something else."""
@@ -328,7 +329,7 @@ class World:
                 continue
             if isinstance(command, cmd.ResolveLaunch) and command.outcome == "relaunch":
                 self.doubted.discard(command.name)
-                self.lost.discard(command.name)
+                self.lost.pop(command.name, None)
             if isinstance(change, c.BackfillRequested) and isinstance(command, cmd.Backfill):
                 self._backfilled(command, change)
 
@@ -336,10 +337,11 @@ class World:
         """A person may want occurrences launched whose record is no longer kept: they may have been launched before."""
         names = {launch_name(change.id, instant_s) for instant_s in change.instants_s}
         if not command.unrecorded:
-            again = names & self.lost
+            again = names & self.lost.keys()
             assert not again, f"a backfill takes for certain that {again} were not launched"
         else:
-            self.lost -= names
+            for name in names:
+                self.lost.pop(name, None)
             self.called = {key for key in self.called if key[0] not in names}
             self.succeeded -= names
             self.doubted -= names

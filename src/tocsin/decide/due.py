@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tocsin.decide.missed import Presence, catch_up, next_catch_up_slot
+from tocsin.decide.missed import Presence, catch_up, is_doubtful, next_catch_up_slot
 from tocsin.decide.timeline import Plan, Slot, plan
 from tocsin.errors import InvalidSchedule
 from tocsin.model import change as c
@@ -188,7 +188,7 @@ def decide_due(
     open_launches: Mapping[int, Sequence[OpenRow]],
 ) -> Decision:
     """Decide every row. ``open_launches`` is needed for schedules whose overlap policy asks for it."""
-    decision = Decision()
+    decision, judged_until_ms = Decision(), presence.judged_until_ms
     for place, row in enumerate(rows):
         try:
             settled = plan(row.resolved, row.zone, row.rule)
@@ -198,7 +198,7 @@ def decide_due(
             decision.unreadable[row.id] = str(unreadable)
             decision.move(row, Slot(row.instant_s, now_ms + LOOK_AGAIN_MS - row.instant_s * 1000))
             continue
-        if settled.plain and row.at_ms >= presence.since_ms:
+        if settled.plain and row.at_ms >= judged_until_ms:
             following = settled.next_instant(row.instant_s)
             decision.start(row, row.instant_s, None if following is None else Slot(following, 0), None)
         else:
@@ -218,7 +218,7 @@ def _decide_row(
     open_launches: Sequence[OpenRow],
 ) -> None:
     slot = Slot(row.instant_s, row.at_ms - row.instant_s * 1000)
-    if row.at_ms < presence.since_ms:
+    if _is_missed(row, settled, presence):
         caught = _decide_missed(decision, row, settled, now_ms, presence)
         if caught is None:
             return
@@ -234,6 +234,14 @@ def _decide_row(
         _decide_overlap(decision, row, settled, slot, following, open_launches)
     else:
         decision.start(row, slot.instant_s, following, planned_ms if settled.rule.jitter_ms else None)
+
+
+def _is_missed(row: DueRow, settled: Plan, presence: Presence) -> bool:
+    """Did its moment come while nobody was in office, or while somebody was whose record is lost?"""
+    if row.at_ms >= presence.judged_until_ms:
+        return False
+    is_lost = is_doubtful(settled, row.id, row.instant_s, presence.doubtful_until_ms)
+    return is_lost or row.at_ms < presence.since_ms
 
 
 def _decide_missed(

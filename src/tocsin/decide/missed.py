@@ -26,7 +26,13 @@ class Presence(NamedTuple):
     since_ms: int
     absent_since_ms: int
     doubtful_until_ms: int = 0
-    """What was planned before this moment may have been launched by somebody whose record is lost."""
+    """What was planned before this moment may have been launched by somebody whose record is lost. It may lie ahead:
+    that one's clock was not exactly ours."""
+
+    @property
+    def judged_until_ms(self) -> int:
+        """What comes at this moment or later is launched without a further question."""
+        return max(self.since_ms, self.doubtful_until_ms)
 
 
 class CatchUp(NamedTuple):
@@ -44,7 +50,7 @@ class CatchUp(NamedTuple):
 
 def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> CatchUp:
     """Apply the policy to the missed occurrences from ``first_s`` on."""
-    if _is_doubtful(plan, schedule, first_s, presence.doubtful_until_ms):
+    if is_doubtful(plan, schedule, first_s, presence.doubtful_until_ms):
         before = presence._replace(since_ms=min(presence.since_ms, presence.doubtful_until_ms))
         last_s = _last_missed(plan, schedule, first_s, before)
         return CatchUp(None, last_s + 1, last_s, _DOUBTFUL)
@@ -62,7 +68,7 @@ def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> Cat
     return CatchUp(catch_up_slot(plan, schedule, kept, presence), kept, last_s, given_up)
 
 
-def _is_doubtful(plan: Plan, schedule: str, first_s: int, until_ms: int) -> bool:
+def is_doubtful(plan: Plan, schedule: str, first_s: int, until_ms: int) -> bool:
     """Was its moment within the lost record? Jitter may have held it back until after."""
     if plan.rule.may_repeat or first_s * 1000 >= until_ms:
         return False

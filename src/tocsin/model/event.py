@@ -1,8 +1,9 @@
 """What happened, as it is told live and again: one event for each thing that an entry of the journal brought about.
 
-An event's id is ``<sequence>.<slot>``: the entry, and the place of the event in it. Both are the same on every
-replica and for every reader, whatever it filters; so whoever says which event it saw last is told exactly what came
-behind it.
+An event's id is ``<sequence>.<slot>-<journal>``: the entry, the place of the event in it, and the beginning of the
+journal's name. They are the same on every replica and for every reader, whatever it filters; so whoever says which
+event it saw last is told exactly what came behind it. After a restore there is another journal, which gives the numbers
+of the lost one a second time.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ KINDS = (
 GAP, END = "gap", "end"
 """Told about the stream itself. No filter holds them back."""
 
-_ID = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?")
+_ID = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?(?:-([0-9a-f]{8}))?")
+_JOURNAL_CHARACTERS = 8
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,7 +84,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     term: int | None = None
     replica: str = ""
 
-    # Of a gap: these entries are no longer kept, so nothing can be told of them
+    # Of a gap: these entries are no longer kept, so nothing can be told of them. Without numbers: the journal was lost
     first_sequence: int | None = None
     last_sequence: int | None = None
 
@@ -93,24 +95,40 @@ class Place(NamedTuple):
     seq: int
     slot: int
 
-    @property
-    def id(self) -> str:
-        """What resumes here."""
-        return f"{self.seq}.{self.slot - 1}" if self.slot else str(self.seq - 1)
+    def id(self, incarnation: str) -> str:
+        """What resumes here, in the journal of that name."""
+        if self.slot:
+            return event_id(self.seq, self.slot - 1, incarnation)
+        return _in_journal(str(self.seq - 1), incarnation)
 
 
-def place_behind(id: str, *, field: str) -> Place:
-    """Where to go on behind that event. A sequence number alone stands for its whole entry; 0 for none."""
+def event_id(seq: int, slot: int, incarnation: str) -> str:
+    return _in_journal(f"{seq}.{slot}", incarnation)
+
+
+def mark_of(incarnation: str) -> str:
+    """What the ids of a journal end with."""
+    return incarnation[:_JOURNAL_CHARACTERS]
+
+
+def _in_journal(number: str, incarnation: str) -> str:
+    return f"{number}-{mark_of(incarnation)}" if incarnation else number
+
+
+def place_behind(id: str, *, field: str) -> tuple[Place, str]:
+    """Where to go on behind that event, and the mark of the journal that it is of, if it has one. A sequence number
+    alone stands for its whole entry; 0 for none."""
     found = _ID.fullmatch(id)
     if found is None or (found[2] is not None and int(found[1]) == 0):
         raise InvalidInput(
             f"{id[:60]!r} is not the id of an event",
             field=field,
             value=id[:200],
-            allowed="the id of an event, such as 1042.3; or 0: everything that is kept",
+            allowed="the id of an event, such as 1042.3-5f0c92ab; or 0: everything that is kept",
         )
     seq = int(found[1])
-    return Place(seq + 1, 0) if found[2] is None else Place(seq, int(found[2]) + 1)
+    place = Place(seq + 1, 0) if found[2] is None else Place(seq, int(found[2]) + 1)
+    return place, found[3] or ""
 
 
 def kinds_of(given: Iterable[str], *, field: str) -> frozenset[str]:

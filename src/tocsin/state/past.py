@@ -9,6 +9,7 @@ from typing import Any
 from tocsin.errors import NotFound
 from tocsin.model.launch import RECORD_LOST, LaunchKind, LaunchState
 from tocsin.state import queries
+from tocsin.state.store import CLOCKS_APART_MS
 
 FOREVER_MS = 1 << 62
 
@@ -65,7 +66,7 @@ def lost_until_ms(db: sqlite3.Connection, now_ms: int) -> int:
         db.execute("SELECT key, value FROM meta WHERE key IN ('doubtful_until_ms', 'lost_until_ms')")
     )
     latest_ms = found.get("lost_until_ms", 0)
-    return max(found.get("doubtful_until_ms", 0), latest_ms if latest_ms <= now_ms else 0)
+    return max(found.get("doubtful_until_ms", 0), latest_ms if latest_ms <= now_ms + CLOCKS_APART_MS else 0)
 
 
 def _told(state: int, never_started: bool, reason: str | None, doubt: int | None) -> str:

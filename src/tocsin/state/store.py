@@ -17,6 +17,8 @@ UNREADABLE = (sqlite3.DatabaseError, msgspec.ValidationError, UnicodeDecodeError
 """How it shows that a file cannot be read. What SQLite says of a damaged schema may be no text at all."""
 
 
+CLOCKS_APART_MS = 30_000
+"""The clocks of two machines differ by no more than this, as long as both are believed."""
 DOUBT_OPEN_MS = 2**62
 """Until when launches are in doubt, as long as the wall clock is not believed."""
 

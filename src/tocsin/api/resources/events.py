@@ -18,7 +18,7 @@ from tocsin.api.door.access import WhoAsks
 from tocsin.api.resources.streams import STREAM_PATHS, EventStream, Streams, frame_of
 from tocsin.api.service import Given
 from tocsin.errors import Gap, InvalidInput, NoLeader
-from tocsin.model.event import END, GAP, KINDS, Event, Place, kinds_of, place_behind
+from tocsin.model.event import END, GAP, KINDS, Event, Place, kinds_of, mark_of, place_behind
 from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
@@ -31,7 +31,8 @@ TOKEN_TRUSTED_S = 600.0
 _RETRY_MS = 1000
 _ABOUT = (
     "Each event has an id and JSON data. A stream that begins behind entries that are no longer kept starts with an "
-    "event `gap` that names them; one that does not follow ends with an event `end`."
+    "event `gap` that names them, and so does one that begins behind an event of a journal that was lost and restored; "
+    "one that does not follow ends with an event `end`."
 )
 
 
@@ -97,10 +98,12 @@ async def events(
     if schedule is not None:
         require_reach(caller, schedule)
     wanted = Wanted(prefix, schedule, kinds_of(given, field="kind"), _visible(caller))
-    place = await _start(replica, last_event_id, after)
+    place, lost = await _start(replica, last_event_id, after)
     streams.check_room(caller)
     may_stay = stay(replica, caller)
-    return EventStream(streams, caller.token, _frames(replica, streams, place, wanted, may_stay, follow))
+    return EventStream(
+        streams, caller.token, _frames(replica, streams, place, lost, wanted, may_stay, follow)
+    )
 
 
 HANDLERS = (events,)
@@ -123,12 +126,15 @@ def stay(replica: Replica, caller: Caller) -> Callable[[], bool]:
     return lambda: replica.meta.tokens_seq == of_seq and replica.clock.elapsed_s() < until_s
 
 
-async def _start(replica: Replica, header: str | None, after: str | None) -> Place:
-    """Where this reader goes on. A browser that reconnects repeats the address and adds the header."""
+async def _start(replica: Replica, header: str | None, after: str | None) -> tuple[Place, str]:
+    """Where this reader goes on, and the event that it saw, if that is of a journal that was lost: then it is told all
+    that this journal holds. A browser that reconnects repeats the address and adds the header."""
     field, given = ("Last-Event-ID", header) if header else ("after", after)
     if given is None:
-        return Place(replica.meta.seq + 1, 0)
-    place = place_behind(given, field=field)
+        return Place(replica.meta.seq + 1, 0), ""
+    place, mark = place_behind(given, field=field)
+    if mark and not _is_known(replica, place, mark):
+        return Place(replica.birth.after + 1, 0), given
     if _is_beyond(replica, place) and replica.status().role != "leader":
         await _caught_up(replica, place)
     if _is_beyond(replica, place):
@@ -140,7 +146,14 @@ async def _start(replica: Replica, header: str | None, after: str | None) -> Pla
             allowed=f"up to {newest}",
             hint="is it an event of this service, and were its data put back to an older state?",
         )
-    return place
+    return place, ""
+
+
+def _is_known(replica: Replica, place: Place, mark: str) -> bool:
+    """Is it an event of this journal, or of what it went on from?"""
+    birth = replica.birth
+    is_before = place <= Place(birth.after + 1, 0)
+    return mark == mark_of(birth.incarnation) or (is_before and mark == mark_of(birth.origin))
 
 
 def _is_beyond(replica: Replica, place: Place) -> bool:
@@ -165,6 +178,7 @@ async def _frames(
     replica: Replica,
     streams: Streams,
     place: Place,
+    lost: str,
     wanted: Wanted,
     may_stay: Callable[[], bool],
     follow: bool,
@@ -173,25 +187,27 @@ async def _frames(
     applied, clock = replica.applied, replica.clock
     upto = replica.meta.seq
     # An id without data: a reader that is cut off before its first event knows where to go on.
-    yield f"retry: {_RETRY_MS}\nid: {place.id}\n\n".encode()
+    yield f"retry: {_RETRY_MS}\nid: {_id(replica, place)}\n\n".encode()
+    if lost:
+        yield _loss(replica, place, lost)
     spoken_s = clock.elapsed_s()
     while may_stay():
         while place.seq <= upto and may_stay():
             place, frames = await _next(replica, streams, place, wanted)
             if not frames and clock.elapsed_s() - spoken_s > KEEP_ALIVE_S:
-                frames = _still_here(place)
+                frames = _still_here(replica, place)
             if frames:
                 yield frames
                 spoken_s = clock.elapsed_s()
         if not follow and place.seq > upto:
-            yield frame_of(Event(id=Place(upto + 1, 0).id, at=_now(replica), kind=END), END)
+            yield frame_of(Event(id=_id(replica, Place(upto + 1, 0)), at=_now(replica), kind=END), END)
             return
         try:
             # Not wait_for: before Python 3.12 it swallows a cancellation that comes with the entry waited for.
             async with asyncio.timeout(KEEP_ALIVE_S):
                 upto = await applied.wait_beyond(place.seq - 1)
         except TimeoutError:
-            yield _still_here(place)
+            yield _still_here(replica, place)
             spoken_s = clock.elapsed_s()
         if applied.is_over:
             return
@@ -212,7 +228,7 @@ async def _next(replica: Replica, streams: Streams, place: Place, wanted: Wanted
 
 def _gap(replica: Replica, asked: int, first: int) -> bytes:
     gap = Event(
-        id=Place(first, 0).id,
+        id=_id(replica, Place(first, 0)),
         at=_now(replica),
         kind=GAP,
         first_sequence=asked,
@@ -222,9 +238,24 @@ def _gap(replica: Replica, asked: int, first: int) -> bytes:
     return frame_of(gap, GAP)
 
 
-def _still_here(place: Place) -> bytes:
+def _loss(replica: Replica, place: Place, lost: str) -> bytes:
+    gap = Event(
+        id=_id(replica, place),
+        at=_now(replica),
+        kind=GAP,
+        reason=f"event {lost} is of another journal: that one was lost, and this one goes on behind its entry "
+        f"{place.seq - 1}. All that this one holds follows",
+    )
+    return frame_of(gap, GAP)
+
+
+def _id(replica: Replica, place: Place) -> str:
+    return place.id(replica.birth.incarnation)
+
+
+def _still_here(replica: Replica, place: Place) -> bytes:
     """With how far it has come: a reader that wants little need not be shown the same again."""
-    return f": still here\nid: {place.id}\n\n".encode()
+    return f": still here\nid: {_id(replica, place)}\n\n".encode()
 
 
 def _now(replica: Replica) -> datetime:

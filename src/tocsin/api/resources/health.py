@@ -19,6 +19,7 @@ from tocsin.model.token import reaches
 from tocsin.replica.liveness import DISK_TAKES_NO_WRITES
 from tocsin.state.counts import Counts, counts, newest_missed
 from tocsin.state.queries import due_behind
+from tocsin.state.store import DOUBT_OPEN_MS
 
 OVERDUE_MS = 10_000
 SILENT_MS = 180_000
@@ -330,7 +331,14 @@ def _due_is_ahead(service: Service, found: Health) -> str:
 
 
 def _are_left_out(service: Service, found: Health) -> str:
-    until_ms = service.replica.meta.left_out_until_ms
+    meta = service.replica.meta
+    until_ms = meta.left_out_until_ms
+    if until_ms <= found.now_ms < meta.doubtful_until_ms < DOUBT_OPEN_MS:
+        return (
+            "The record was lost, and the clock of whoever led then may have been some seconds ahead of ours: "
+            f"occurrences up to {_written(meta.doubtful_until_ms)} may have been launched and are left out, unless "
+            "on_doubt is 'relaunch'."
+        )
     if until_ms <= found.now_ms:
         return ""
     return (

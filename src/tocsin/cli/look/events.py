@@ -111,9 +111,14 @@ def _tell_plain(event: Event) -> None:
 
 def _told_gap(event: Event) -> bool:
     """Not a thing that happened: it goes to stderr. That the beginning is gone is no news to who asked for all."""
-    if event.first_sequence is None:
+    from tocsin.cli.present import printable
+    from tocsin.model.event import GAP
+
+    if event.kind != GAP:
         return False
-    if event.first_sequence > 1:
+    if event.first_sequence is None:
+        say(f"[{printable(event.reason)}]")
+    elif event.first_sequence > 1:
         say(f"[entries {event.first_sequence} to {event.last_sequence} of the journal are no longer kept]")
     return True
 

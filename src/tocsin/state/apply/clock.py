@@ -16,6 +16,7 @@ from tocsin.state.apply.epochs import (
     went_back,
 )
 from tocsin.state.apply.office import BRIEF_MS, is_doubtful, is_unproven, was_absent
+from tocsin.state.store import CLOCKS_APART_MS
 
 BACK_MS = 10_000
 """A clock that goes back by less than this is no news: replicas differ by as much."""
@@ -54,7 +55,7 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     meta.is_due_ahead = 1
     meta.present_since_ms = min(meta.present_since_ms, change.now_ms)
     meta.absent_since_ms = min(meta.absent_since_ms, change.now_ms)
-    is_doubtful(meta, min(meta.doubtful_until_ms, change.now_ms))
+    is_doubtful(meta, min(meta.doubtful_until_ms, change.now_ms + CLOCKS_APART_MS))
     (since_ms,) = db.execute(
         "SELECT min(since_ms) FROM absence WHERE until_ms > ?", (change.now_ms,)
     ).fetchone()

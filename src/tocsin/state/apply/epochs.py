@@ -46,8 +46,19 @@ def went_back(context: Context, before_ms: int, now_ms: int) -> int:
     ).fetchone()
     left_ms = max(0, int(together_ms) - (before_ms - now_ms))
     context.db.execute("UPDATE epoch SET void_upto_s = ? WHERE void_upto_s < 0", (before_ms // 1000,))
+    _set_apart(context, now_ms)
     _begin(context, now_ms - left_ms, now_ms)
     return left_ms
+
+
+def _set_apart(context: Context, now_ms: int) -> None:
+    """What was deleted without a leap, and lies ahead of now, was launched by a clock that was wrong from the
+    beginning, or for longer than it was doubted. Such a stretch is not extended by what is deleted from now on."""
+    apart = context.db.execute(
+        "UPDATE forgotten SET epoch = ? WHERE epoch = 0 AND from_s > ?",
+        (context.meta.epoch + 1, now_ms // 1000),
+    ).rowcount
+    context.meta.epoch += apart > 0
 
 
 def lost_ahead(context: Context, now_ms: int) -> None:

@@ -10,7 +10,7 @@ from tocsin.state import minutes
 from tocsin.state.apply.context import Context
 from tocsin.state.apply.epochs import LONG_MS, lost_ahead, proven_again_ms
 from tocsin.state.apply.launches import held_for_ms
-from tocsin.state.store import DOUBT_OPEN_MS, Meta
+from tocsin.state.store import CLOCKS_APART_MS, DOUBT_OPEN_MS, Meta
 
 BRIEF_MS = 6_000
 """A change of leaders that takes no longer than this is no absence."""
@@ -60,7 +60,7 @@ def resigned(context: Context, change: c.Resigned) -> None:
 
 def returned(context: Context, change: c.Returned) -> None:
     if context.meta.doubtful_until_ms == DOUBT_OPEN_MS:
-        is_doubtful(context.meta, context.entry.time_ms)
+        is_doubtful(context.meta, _end_of_loss_ms(context))
         lost_ahead(context, context.entry.time_ms)
     was_absent(
         context,
@@ -73,8 +73,8 @@ def returned(context: Context, change: c.Returned) -> None:
 def restored(context: Context, change: c.Restored) -> None:
     """What waited for another attempt, or for its turn, may have had it. The former is concluded like what was handed
     over. The latter goes on waiting where once more is harmless: all at once would be against its owner's will."""
-    is_doubtful(context.meta, context.entry.time_ms if change.is_timed else DOUBT_OPEN_MS)
     context.meta.lost_since_ms = change.since_ms
+    is_doubtful(context.meta, _end_of_loss_ms(context) if change.is_timed else DOUBT_OPEN_MS)
     if change.is_timed:
         lost_ahead(context, context.entry.time_ms)
     _doubt_what_waits(context)
@@ -86,6 +86,14 @@ def restored(context: Context, change: c.Restored) -> None:
     ).rowcount
     minutes.count(context.db, context.entry.time_ms, retries=touched)
     was_absent(context, since_ms=change.since_ms, until_ms=context.entry.time_ms)
+
+
+def _end_of_loss_ms(context: Context) -> int:
+    """Whoever launched in the lost time went by another clock, which may have been ahead of ours. If the record ends a
+    little ahead of our time, it was."""
+    now_ms, since_ms = context.entry.time_ms, context.meta.lost_since_ms
+    reached_ms = since_ms if now_ms < since_ms <= now_ms + LONG_MS else now_ms
+    return reached_ms + CLOCKS_APART_MS
 
 
 def _doubt_what_waits(context: Context) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from tocsin.model.event import Event
+from tocsin.model.event import Event, event_id
 from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.state.events.drafts import Draft, kind_of_state
@@ -138,7 +138,7 @@ def _named(entry: Opened, draft: Draft, launch: Launch, **facts: Any) -> Event |
 
 def _made(entry: Opened, draft: Draft, **facts: Any) -> Event:
     facts.setdefault("kind", draft.kind)
-    return Event(id=f"{entry.seq}.{draft.slot}", at=_moment(entry.time_ms), **facts)
+    return Event(id=event_id(entry.seq, draft.slot, entry.incarnation), at=_moment(entry.time_ms), **facts)
 
 
 def _state(kind: str) -> str | None:

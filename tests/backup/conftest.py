@@ -170,7 +170,13 @@ class Source:
         folder.mkdir(exist_ok=True)
 
     def snapshot(
-        self, seq: int, *, incarnation: str = "a" * 32, time_ms: int | None = None, size: int = 5_000
+        self,
+        seq: int,
+        *,
+        incarnation: str = "a" * 32,
+        time_ms: int | None = None,
+        size: int = 5_000,
+        origin: str = "",
     ) -> Manifest:
         """Of any content: backups do not look into it."""
         data = os.urandom(size)
@@ -182,6 +188,7 @@ class Source:
             time_ms=seq * 1000 if time_ms is None else time_ms,
             size=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
+            origin=origin,
         )
         snapshot.admit(self.folder, partial, made)
         return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,26 @@ def a_real_state_comes_back_as_it_was(backups: Backups, real: tuple[Path, Manife
     came_back = snapshot.verify(tmp_path / "out", made)
     assert came_back.read_bytes() == snapshot.verify(folder, made).read_bytes()
     assert came_back.stat().st_mode & 0o077 == 0
+
+
+def a_journal_that_went_on_from_a_time_that_has_not_come_is_the_newer_one(
+    backups: Backups, source: Source
+) -> None:
+    """The clock was ahead when the first was made. It was restored, and the second went on from it."""
+    now_ms = int(time.time() * 1000)
+    source.put(backups, 17, incarnation="a" * 32, time_ms=now_ms + 6 * 3_600_000)
+    source.put(backups, 75, incarnation="b" * 32, time_ms=now_ms, origin="a" * 32)
+    source.put(backups, 99, incarnation="c" * 32, time_ms=now_ms - 1)
+    assert _seqs(backups) == [75, 99, 17]
+
+
+def a_journal_that_goes_on_is_newer_than_one_that_was_restored_from_it_on_trial(
+    backups: Backups, source: Source
+) -> None:
+    now_ms = int(time.time() * 1000)
+    source.put(backups, 17, incarnation="a" * 32, time_ms=now_ms - 1)
+    source.put(backups, 15, incarnation="b" * 32, time_ms=now_ms - 86_400_000, origin="a" * 32)
+    assert _seqs(backups) == [17, 15]
 
 
 def what_is_there_is_not_copied_again(backups: Backups, source: Source) -> None:

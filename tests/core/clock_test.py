@@ -500,6 +500,21 @@ def what_a_clock_that_was_wrong_from_the_start_launched_and_deleted_is_a_stretch
     assert max(launched) > max(ahead)
 
 
+def nothing_is_cancelled_for_an_occurrence_that_was_launched_ahead() -> None:
+    """It replaces nothing when its time comes."""
+    desk = Desk(START)
+    put(desk, id="s", cron="* * * * *", overlap="replace")
+    ahead = _launched_ahead(desk, 3600)
+    _right_again(desk, 60)
+    desk.now_ms = (min(ahead) - 30) * 1000
+    desk.take_office()
+    desk.turns()
+    (running,) = desk.flights
+    at(desk, min(ahead) - START)
+    assert not desk.cancelled
+    assert running in desk.flights
+
+
 def what_waits_until_a_moment_of_a_wrong_time_waits_as_long_from_now_on() -> None:
     desk = Desk(START)
     desk.now_ms = (START + AHEAD_S) * 1000

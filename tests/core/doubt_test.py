@@ -14,7 +14,7 @@ from tocsin.model.command import Backfill, CancelLaunch, DeleteSchedule, LaunchN
 from tocsin.model.launch import HELD_MS, LaunchState
 from tocsin.replica import outcomes
 from tocsin.replica.launcher import _order_of
-from tocsin.state import counts, queries
+from tocsin.state import counts, queries, views
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 UNKNOWN = Outcome(Verdict.UNKNOWN, "no answer")
@@ -49,6 +49,32 @@ def _resolve(desk: Desk, outcome: str = "relaunch") -> int:
 def nobody_is_asked_about_a_call_whose_maker_does_not_know_its_end(desk: Desk) -> None:
     _doubt(desk, cron=ONCE)
     assert queries.doubted_since(desk.db, 0, 10) == []
+
+
+@pytest.mark.parametrize("is_called", [True, False])
+def what_is_in_doubt_has_a_start_only_if_its_call_is_known(desk: Desk, is_called: bool) -> None:
+    """It may have waited for a free place until its leader was killed."""
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    lid = only_flight(desk)
+    if is_called:
+        desk.flights[lid].note_call(desk.now_ms + 2)
+    desk.now_ms += 7_000
+    desk.end(lid, UNKNOWN)
+    (view,) = views.launches(desk.db, limit=10).items
+    assert (view.state, view.started_at is not None) == ("in_doubt", is_called)
+    assert (view.lateness_ms is not None) == is_called
+
+
+def what_was_accepted_before_it_was_in_doubt_was_started(desk: Desk) -> None:
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.commit(c.LaunchesAccepted([lid], [1], None))
+    desk.take_office()
+    desk.end(lid, UNKNOWN)
+    (view,) = views.launches(desk.db, limit=10).items
+    assert (view.state, view.started_at is not None) == ("in_doubt", True)
 
 
 def a_later_leader_that_got_no_answer_goes_on_asking(desk: Desk) -> None:

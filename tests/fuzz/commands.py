@@ -21,7 +21,7 @@ import msgspec
 from tests.core.desk import Desk
 
 from tocsin.decide import timeline
-from tocsin.decide.due import DueRow
+from tocsin.decide.due import Decision, DueRow
 from tocsin.decide.settling import new_row
 from tocsin.errors import Refused, TocsinError
 from tocsin.journal import codec
@@ -116,6 +116,7 @@ class World:
         if chance.random() < 0.04:
             self._set_clock(chance)
         plan = agenda(desk.store, desk.now_ms, chance.choice([1, 3, 1_000]))
+        self._check_replaced(plan.decision)
         reports = self._reports(chance)
         commands, changes, many = self._commands(chance)
         decisions = [*plan.changes(), *changes_of(reports, dict(TARGETS), desk.now_ms), *self._chores(chance)]
@@ -162,22 +163,28 @@ class World:
         del desk.records[backup.entries :]
         self.called, self.succeeded = set(backup.called), set(backup.succeeded)
         self.doubted = set(backup.doubted)
-        # On a machine whose clock is behind, perhaps, or long after.
-        desk.now_ms = max(desk.now_ms, meta.time_ms) + chance.choice([-25_000, 2_000, 90_000])
+        if meta.time_ms > desk.now_ms + 60_000 and chance.random() < 0.5:  # the clock was ahead at the backup
+            is_believed = chance.random() < 0.5
+            desk.commit(c.TookOffice(meta.term + 1, "desk"), c.Restored(meta.time_ms, is_believed))
+            desk.command(cmd.ConfirmClock(desk.now_ms))
+            desk.returned(desk.now_ms)
+        else:
+            # On a machine whose clock is behind, perhaps, or long after.
+            desk.now_ms = max(desk.now_ms, meta.time_ms) + chance.choice([-25_000, 2_000, 90_000])
+            desk.commit(c.TookOffice(meta.term + 1, "desk"), c.Restored(meta.time_ms))
         self.lost |= self._since_backup
         self._forget_lost_ahead()
-        desk.commit(c.TookOffice(meta.term + 1, "desk"), c.Restored(meta.time_ms))
         self._open_again()
 
     def _forget_lost_ahead(self) -> None:
         """Calls of a time that has not come, on a clock that was ahead when the record was lost, or that is put back:
         nobody can know of them, except where the record ends ahead."""
-        stretches = self.desk.db.execute("SELECT from_s, upto_s FROM forgotten WHERE sid = 0").fetchall()
+        meta = self.desk.store.meta
         self.lost = {
             name: called_ms
             for name, called_ms in self.lost.items()
             if called_ms < self.desk.now_ms + CLOCKS_APART_MS
-            or any(from_s <= parse_launch_name(name).instant_s <= upto_s for from_s, upto_s in stretches)
+            or meta.lost_ahead_from_ms <= called_ms < meta.lost_ahead_until_ms
         }
 
     def _lose_record(self) -> None:
@@ -293,7 +300,9 @@ class World:
 
     def _note_call(self, name: str, attempt: int) -> None:
         self.called.add((name, attempt))
-        self._since_backup.setdefault(name, self.desk.now_ms)
+        # What waited in line may be called after the clock was put back.
+        moment_ms = max(self.desk.now_ms, parse_launch_name(name).instant_s * 1000)
+        self._since_backup.setdefault(name, moment_ms)
 
     def _commands(self, chance: random.Random) -> tuple[list[cmd.Command], list[c.Change], Many | None]:
         """Those that are accepted for this entry, with their changes: each about something else."""
@@ -506,6 +515,11 @@ class World:
             )
             assert planned_ms <= self.desk.now_ms, f"{row.id} at {row.instant_s} was to start at {planned_ms}"
 
+    def _check_replaced(self, decision: Decision) -> None:
+        """Whatever something is stopped for waits for it to stop."""
+        waiting = set(zip(decision.queued.sids, decision.queued.instants_s, strict=True))
+        assert waiting.issuperset(decision.replacing), "something is stopped for what does not come"
+
     def _check_not_silent(self) -> None:
         """A repair, or an issue that stays, ends every wait that a wrong clock brought about."""
         rows = self.desk.db.execute(
@@ -530,7 +544,7 @@ class World:
         found = self.desk.db.execute(
             "SELECT 1 FROM launch WHERE sid = ?1 AND instant_s = ?2 UNION ALL "
             "SELECT 1 FROM missed WHERE sid = ?1 AND from_s <= ?2 AND ?2 < before_s UNION ALL "
-            "SELECT 1 FROM forgotten WHERE sid IN (0, ?1) AND epoch AND ?2 BETWEEN from_s AND upto_s",
+            "SELECT 1 FROM forgotten WHERE sid = ?1 AND epoch AND ?2 BETWEEN from_s AND upto_s",
             (sid, instant_s),
         )
         return found.fetchone() is not None

@@ -24,7 +24,7 @@ from tocsin.model.schedule import convert
 from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.node import compose
 from tocsin.replica.flight import Flight
-from tocsin.replica.lanes import WAITING_MIN, Room, lane_of
+from tocsin.replica.lanes import WAITING_FEW, WAITING_MANY, WAITING_MIN, Room, lane_of
 from tocsin.replica.launcher import CALLS_AT_ONCE, Launcher
 from tocsin.replica.limited import LimitedOutlook
 from tocsin.replica.limits import Limits
@@ -269,6 +269,32 @@ def _room(**limits: int) -> Room:
     return Room(
         {kind: Shares(limit, shared=kind == "http") for kind, limit in limits.items()}, frozenset({"null"})
     )
+
+
+@pytest.mark.parametrize("together", [True, False])
+def many_slow_hosts_do_not_have_more_started_than_can_be_called(together: bool) -> None:
+    """What was started and not called is in doubt when the process is killed."""
+    slots = Shares(CALLS_AT_ONCE)
+    room = Room({"http": Shares(2_000)}, frozenset(), {"http": slots})
+    lanes = [lane_of("http", f"http://{number}.example/") for number in range(40)]
+    taken: Counter[str] = Counter()
+    for lane in [lane for _ in range(200) for lane in lanes] if together else sorted(lanes * 200):
+        if room.has_in_lane(lane):
+            room.count_in_lane(lane)
+            taken[lane] += 1
+    called = slots.total
+    assert called > 0.9 * CALLS_AT_ONCE
+    assert taken.total() - called <= WAITING_MANY + WAITING_MIN + WAITING_FEW * len(lanes)
+    assert min(taken[lane] for lane in lanes) >= WAITING_FEW, "each of them is served in turn"
+
+
+def a_host_that_answers_has_as_many_in_line_as_it_answered_lately() -> None:
+    shares = Shares(2_000)
+    room = Room({"http": shares}, frozenset(), {"http": Shares(CALLS_AT_ONCE)}, lambda lane: 100)
+    lane = lane_of("http", "http://quick.example/")
+    while room.has_in_lane(lane):
+        room.count_in_lane(lane)
+    assert shares.held[lane] == CALLS_AT_ONCE // 4 + 100
 
 
 def _crowded_desk(hung: int) -> Desk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +41,22 @@ class Journal(NamedTuple):
 
     def whole(self) -> list[BackupManifest]:
         return [each.manifest for each in self.found if not each.problem]
+
+
+def newest_first(
+    journals: Sequence[Journal], is_own: Callable[[BackupManifest], bool], now_ms: float
+) -> list[Journal]:
+    """The clock may have been ahead when a backup was made. If that was restored, the journal that went on from it is
+    the newer one, though its time is earlier."""
+    restored = {
+        backup.snapshot.origin for journal in journals for backup in journal.whole() if is_own(backup)
+    }
+
+    def rank(journal: Journal) -> tuple[bool, int]:
+        is_over = journal.incarnation in restored and journal.newest_ms() > now_ms
+        return is_over, -journal.newest_ms()
+
+    return sorted(journals, key=rank)
 
 
 class Shelf:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
@@ -15,7 +17,7 @@ from tocsin.backup import copying, manifest, trouble
 from tocsin.backup.manifest import BackupManifest, Owner, manifest_name, new_data_name
 from tocsin.backup.patience import Patience, Progress, Pulse
 from tocsin.backup.place import Place
-from tocsin.backup.shelf import Found, Journal, Shelf, Tell
+from tocsin.backup.shelf import Found, Journal, Shelf, Tell, newest_first
 from tocsin.errors import BackupError, InvalidInput, NotFound, SnapshotDamaged
 from tocsin.state import snapshot
 from tocsin.state.snapshot import Manifest
@@ -74,7 +76,7 @@ class Backups:
         return self._patiently(
             lambda shelf, pulse: [
                 found
-                for journal in sorted(shelf.journals(), key=Journal.newest_ms, reverse=True)
+                for journal in newest_first(shelf.journals(), self.is_own, time.time() * 1000)
                 for found in journal.found
             ]
         )
@@ -211,6 +213,13 @@ class Backups:
                 copying.download(shelf.files, shelf.data(backup), backup, sink, pulse)
             pulse.beat()
             snapshot.admit(folder, partial, backup.snapshot)
+        except OSError as wrong:
+            if wrong.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            needed = f"the backup takes {backup.snapshot.size // 1024**2 + 1} MB"
+            raise BackupError(
+                f"{folder} is full: {needed}", hint="make room there, or name another place"
+            ) from None
         finally:
             partial.unlink(missing_ok=True)
         return backup.snapshot

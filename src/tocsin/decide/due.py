@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tocsin.decide.missed import Presence, catch_up, is_doubtful, next_catch_up_slot
+from tocsin.decide.missed import Presence, catch_up, doubtful_until_ms, next_catch_up_slot
 from tocsin.decide.timeline import Plan, Slot, plan
 from tocsin.errors import InvalidSchedule
 from tocsin.model import change as c
@@ -67,6 +67,8 @@ class Decision(msgspec.Struct):
     next_instants_s: list[int | None] = msgspec.field(default_factory=list)
     next_delays_ms: list[int] = msgspec.field(default_factory=list)
     planned_ms: list[int | None] = msgspec.field(default_factory=list)
+    replacing: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    """What each of the cancelled ones is cancelled for: schedule and instant."""
     unreadable: dict[str, str] = msgspec.field(default_factory=dict)
     """Schedules whose text cannot be read on this machine, and why."""
     started_rows: list[DueRow] = msgspec.field(default_factory=list)
@@ -133,9 +135,10 @@ class Decision(msgspec.Struct):
     def _count(self, reason: str) -> None:
         self.reason_bytes += _ROW_BYTES + len(reason.encode())
 
-    def cancel(self, lid: int, reason: str) -> None:
+    def cancel(self, lid: int, row: DueRow, reason: str) -> None:
         self.cancels.lids.append(lid)
         self.cancels.reasons.append(reason)
+        self.replacing.append((row.sid, row.instant_s))
         self._count(reason)
 
     def move(self, row: DueRow, to: Slot | None) -> None:
@@ -145,9 +148,13 @@ class Decision(msgspec.Struct):
         self.moved.next_delays_ms.append(0 if to is None else to.delay_ms)
 
     def leave_out(self, taken: Set[tuple[int, int]]) -> None:
-        """These occurrences (of which schedule, and when) have a launch already: only the due row moves."""
+        """These occurrences (of which schedule, and when) have a launch already: only the due row moves, and nothing is
+        cancelled for them."""
         if not taken:
             return
+        for place in reversed(range(len(self.replacing))):
+            if self.replacing[place] in taken:
+                _drop(place, self.cancels.lids, self.cancels.reasons, self.replacing)
         for column in (self.skipped, self.queued):
             for place in reversed(range(len(column.sids))):
                 if (column.sids[place], column.instants_s[place]) in taken:
@@ -237,11 +244,12 @@ def _decide_row(
 
 
 def _is_missed(row: DueRow, settled: Plan, presence: Presence) -> bool:
-    """Did its moment come while nobody was in office, or while somebody was whose record is lost?"""
-    if row.at_ms >= presence.judged_until_ms:
-        return False
-    is_lost = is_doubtful(settled, row.id, row.instant_s, presence.doubtful_until_ms)
-    return is_lost or row.at_ms < presence.since_ms
+    """Did its moment come while nobody was in office, or while somebody was whose record is lost? A moment that was
+    chosen to catch up, and comes after the lost time, did not."""
+    if row.at_ms < presence.since_ms:
+        return True
+    until_ms = doubtful_until_ms(settled, row.id, row.instant_s, presence)
+    return until_ms > presence.doubtful_until_ms or row.at_ms < until_ms
 
 
 def _decide_missed(
@@ -301,7 +309,7 @@ def _decide_overlap(
             for found in open_launches:
                 # What nobody knows of cannot be stopped: it is waited for.
                 if found.state != LaunchState.IN_DOUBT:
-                    decision.cancel(found.lid, f"replaced by {name}")
+                    decision.cancel(found.lid, row._replace(instant_s=slot.instant_s), f"replaced by {name}")
             decision.record(
                 decision.queued, row, slot.instant_s, following, f"waits until {holder} has stopped"
             )

@@ -29,10 +29,17 @@ class Presence(NamedTuple):
     """What was planned before this moment may have been launched by somebody whose record is lost. It may lie ahead:
     that one's clock was not exactly ours."""
 
+    lost_ahead: tuple[int, int] = (0, 0)
+    """So may what is planned from this moment on, until that one: that one's clock was ahead."""
+
     @property
     def judged_until_ms(self) -> int:
         """What comes at this moment or later is launched without a further question."""
-        return max(self.since_ms, self.doubtful_until_ms)
+        return max(self.since_ms, self.doubtful_until_ms, self.lost_ahead[1])
+
+    def upto(self, until_ms: int) -> Presence:
+        """As if it had begun then, if that was before."""
+        return self._replace(since_ms=min(self.since_ms, until_ms))
 
 
 class CatchUp(NamedTuple):
@@ -50,29 +57,43 @@ class CatchUp(NamedTuple):
 
 def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> CatchUp:
     """Apply the policy to the missed occurrences from ``first_s`` on."""
-    if is_doubtful(plan, schedule, first_s, presence.doubtful_until_ms):
-        before = presence._replace(since_ms=min(presence.since_ms, presence.doubtful_until_ms))
-        last_s = _last_missed(plan, schedule, first_s, before)
+    until_ms = doubtful_until_ms(plan, schedule, first_s, presence)
+    if until_ms:
+        last_s = _last_missed(plan, schedule, first_s, presence.upto(until_ms))
         return CatchUp(None, last_s + 1, last_s, _DOUBTFUL)
+    ahead_ms, _ = presence.lost_ahead
+    if first_s * 1000 < ahead_ms and not plan.rule.may_repeat:
+        presence = presence.upto(ahead_ms)  # what comes then is judged when it is its turn
     last_s = _last_missed(plan, schedule, first_s, presence)
     policy = plan.rule.missed
     is_lost = first_s * 1000 < presence.doubtful_until_ms
     why = RECORD_LOST if is_lost else "missed: nobody was in office"
     if policy is Missed.SKIP:
-        return CatchUp(None, last_s + 1, last_s, f"{why}, and the policy is 'skip'")
-    if policy is Missed.LAST:
+        kept, given_up = last_s + 1, f"{why}, and the policy is 'skip'"
+    elif policy is Missed.LAST:
         kept, given_up = last_s, f"{why}, and the policy launches only the last one"
     else:
         kept = _earliest_kept(plan, first_s, last_s)
         given_up = f"{why}, and 'all' launches at most {CATCH_UP_MAX}"
+    if is_lost and presence.doubtful_until_ms < presence.since_ms:
+        lost_s = _last_missed(plan, schedule, first_s, presence.upto(presence.doubtful_until_ms))
+        if lost_s + 1 < kept:  # what is given up behind it was missed, and says so when it is its turn
+            return CatchUp(None, lost_s + 1, lost_s, given_up)
+    if policy is Missed.SKIP:
+        return CatchUp(None, kept, last_s, given_up)
     return CatchUp(catch_up_slot(plan, schedule, kept, presence), kept, last_s, given_up)
 
 
-def is_doubtful(plan: Plan, schedule: str, first_s: int, until_ms: int) -> bool:
-    """Was its moment within the lost record? Jitter may have held it back until after."""
-    if plan.rule.may_repeat or first_s * 1000 >= until_ms:
-        return False
-    return plan.slot(schedule, first_s).planned_ms < until_ms
+def doubtful_until_ms(plan: Plan, schedule: str, instant_s: int, presence: Presence) -> int:
+    """Until when occurrences are in doubt, if this one is: its moment may have come in the lost time. 0: it is not.
+    Jitter may have held it back until after."""
+    if plan.rule.may_repeat or instant_s * 1000 >= presence.judged_until_ms:
+        return 0
+    planned_ms = plan.slot(schedule, instant_s).planned_ms
+    from_ms, until_ms = presence.lost_ahead
+    if planned_ms < presence.doubtful_until_ms:
+        return presence.doubtful_until_ms
+    return until_ms if from_ms <= planned_ms < until_ms else 0
 
 
 def catch_up_slot(plan: Plan, schedule: str, instant_s: int, presence: Presence) -> Slot:

@@ -98,6 +98,8 @@ def _of_launch(launch: LaunchView, facts: Facts) -> str:
     late = _of_lateness(launch) if when else ""
     ended = "" if launch.ended_at is None else f"; ended at {_iso(launch.ended_at)}"
     attempts = f"; attempt {launch.attempt}" if launch.attempt > 1 else ""
+    if launch.state == "in_doubt" and not when:
+        when = " Whether and when it was called is not known"
     return f"{who}{told}{reason}.{when}{late}{ended}{attempts}{'.' if when else ''}"
 
 

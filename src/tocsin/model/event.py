@@ -1,9 +1,9 @@
 """What happened, as it is told live and again: one event for each thing that an entry of the journal brought about.
 
-An event's id is ``<sequence>.<slot>-<journal>``: the entry, the place of the event in it, and the beginning of the
-journal's name. They are the same on every replica and for every reader, whatever it filters; so whoever says which
-event it saw last is told exactly what came behind it. After a restore there is another journal, which gives the numbers
-of the lost one a second time.
+An event's id is ``<sequence>.<slot>-<mark>``: the entry, the place of the event in it, and a mark of the record. They
+are the same on every replica and for every reader, whatever it filters; so whoever says which event it saw last is told
+exactly what came behind it. When the end of the record was lost, the numbers of lost entries are given a second time,
+under another mark.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ GAP, END = "gap", "end"
 """Told about the stream itself. No filter holds them back."""
 
 _ID = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?(?:-([0-9a-f]{8}))?")
-_JOURNAL_CHARACTERS = 8
+MARK_CHARACTERS = 8
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,7 +84,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     term: int | None = None
     replica: str = ""
 
-    # Of a gap: these entries are no longer kept, so nothing can be told of them. Without numbers: the journal was lost
+    # Of a gap: these entries are no longer kept, so nothing can be told of them. Without numbers: they were lost
     first_sequence: int | None = None
     last_sequence: int | None = None
 
@@ -95,29 +95,22 @@ class Place(NamedTuple):
     seq: int
     slot: int
 
-    def id(self, incarnation: str) -> str:
-        """What resumes here, in the journal of that name."""
-        if self.slot:
-            return event_id(self.seq, self.slot - 1, incarnation)
-        return _in_journal(str(self.seq - 1), incarnation)
+    def id(self, mark: str) -> str:
+        """What resumes here."""
+        return event_id(self.seq, self.slot - 1, mark) if self.slot else _marked(str(self.seq - 1), mark)
 
 
-def event_id(seq: int, slot: int, incarnation: str) -> str:
-    return _in_journal(f"{seq}.{slot}", incarnation)
+def event_id(seq: int, slot: int, mark: str) -> str:
+    return _marked(f"{seq}.{slot}", mark)
 
 
-def mark_of(incarnation: str) -> str:
-    """What the ids of a journal end with."""
-    return incarnation[:_JOURNAL_CHARACTERS]
-
-
-def _in_journal(number: str, incarnation: str) -> str:
-    return f"{number}-{mark_of(incarnation)}" if incarnation else number
+def _marked(number: str, mark: str) -> str:
+    return f"{number}-{mark}" if mark else number
 
 
 def place_behind(id: str, *, field: str) -> tuple[Place, str]:
-    """Where to go on behind that event, and the mark of the journal that it is of, if it has one. A sequence number
-    alone stands for its whole entry; 0 for none."""
+    """Where to go on behind that event, and the mark of its record, if it has one. A sequence number alone stands for
+    its whole entry; 0 for none."""
     found = _ID.fullmatch(id)
     if found is None or (found[2] is not None and int(found[1]) == 0):
         raise InvalidInput(

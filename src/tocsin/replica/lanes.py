@@ -21,9 +21,12 @@ BATCHED_OUTSTANDING_MAX = 20_000
 memory."""
 PAYLOAD_BYTES_OUTSTANDING_MAX = 64 << 20
 """The same in bytes of schedules, for all kinds together. A lane alone has a quarter of it."""
-WAITING_MIN = 32
+WAITING_MIN, WAITING_FEW = 32, 2
 """Launches of one lane that are started beyond those that have a slot; more where the receiver answers faster. What has
-not been called when the process is killed is doubt for a target that cannot look up, so the rest stays due."""
+not been called when the process is killed is doubt for a target that cannot look up, so the rest stays due. Few, when
+many wait for slots already: some of each lane have to, to be served in turn."""
+WAITING_MANY = 2 * WAITING_MIN
+"""Of all lanes of a kind together."""
 
 LATELY_S = 0.25
 
@@ -105,14 +108,16 @@ class Room:
         self,
         shares: Mapping[str, Shares],
         in_batches: frozenset[str],
-        most: Callable[[str, str], int] = lambda kind, lane: CALLS_OUTSTANDING_MAX,
+        slots: Mapping[str, Shares] | None = None,
+        recent: Callable[[str], int] = lambda lane: 0,
         payloads: Shares | None = None,
     ) -> None:
-        """``most``: how many launches of this kind and lane may be under way, beside what its kind has room for.
-        ``payloads``: how many bytes."""
+        """``shares``: who has how many launches under way, of each kind. ``slots``: which of them have a slot.
+        ``recent``: how many of a lane were answered lately. ``payloads``: how many bytes are under way."""
         self._shares = shares
-        self._most = most
-        self._most_of: dict[str, int] = {}
+        self._slots = slots or {}
+        self._recent = recent
+        self._recent_of: dict[str, int] = {}
         self._in_batches = in_batches
         self._payloads = payloads or Shares(PAYLOAD_BYTES_OUTSTANDING_MAX)
         # A herd in batches must not be slowed down by counting.
@@ -139,8 +144,7 @@ class Room:
         lane = lane_of(where.kind, where.url)
         if not self._has_room(where.kind, shares, lane):
             return False
-        shares.take(lane)
-        self._payloads.take(lane, len(spec))
+        self._count(where.kind, shares, lane, len(spec))
         return True
 
     def line_of(self, spec: bytes) -> Line:
@@ -162,19 +166,38 @@ class Room:
         return shares is None or self._has_room(kind, shares, lane)
 
     def _has_room(self, kind: str, shares: Shares, lane: str) -> bool:
-        if kind not in self._in_batches:
-            most = self._most_of.get(lane)
-            if most is None:
-                most = self._most_of[lane] = self._most(kind, lane)
-            if shares.held.get(lane, 0) >= most:
-                return False
+        if kind not in self._in_batches and not self._may_wait(kind, shares, lane):
+            return False
         return shares.has_room(lane) and self._payloads.has_room(lane)
+
+    def _may_wait(self, kind: str, shares: Shares, lane: str) -> bool:
+        """Is there a slot for one more, or may it wait for one?"""
+        slots = self._slots.get(kind)
+        if slots is None:
+            return True
+        recent = self._recent_of.get(lane)
+        if recent is None:
+            recent = self._recent_of[lane] = self._recent(lane)
+            while slots.held.get(lane, 0) < shares.held.get(lane, 0) and slots.has_room(lane):
+                slots.take(lane)  # by those who wait already
+        if slots.has_room(lane):
+            return True
+        waiting = shares.held.get(lane, 0) - slots.held.get(lane, 0)
+        are_many = shares.total - slots.total >= WAITING_MANY
+        return waiting < max(recent, WAITING_FEW if are_many else WAITING_MIN)
+
+    def _count(self, kind: str, shares: Shares, lane: str, size: int) -> None:
+        shares.take(lane)
+        self._payloads.take(lane, size)
+        slots = self._slots.get(kind)
+        if slots is not None and slots.has_room(lane):
+            slots.take(lane)
 
     def count_in_lane(self, lane: str, size: int = 0) -> None:
         """One more is taken, of so many bytes as far as that is known."""
-        if (shares := self._shares.get(lane.partition(" ")[0])) is not None:
-            shares.take(lane)
-            self._payloads.take(lane, size)
+        kind = lane.partition(" ")[0]
+        if (shares := self._shares.get(kind)) is not None:
+            self._count(kind, shares, lane, size)
 
     def limit_of(self, spec: bytes) -> str:
         """The limit that leaves no room for this schedule's launch; empty: none does."""

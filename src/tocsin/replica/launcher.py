@@ -20,7 +20,6 @@ from tocsin.replica.lanes import (
     CALLS_OUTSTANDING_MAX,
     PAYLOAD_BYTES_OUTSTANDING_MAX,
     SHARED,
-    WAITING_MIN,
     Answers,
     Room,
     lane_of_target,
@@ -128,13 +127,15 @@ class Launcher:
     def room(self) -> Room:
         """How much more may be started, as of now."""
         outstanding = {kind: shares.copy() for kind, shares in self._outstanding.items()}
-        return Room(outstanding, self._in_batches, self._most_of, self._payloads.copy())
-
-    def _most_of(self, kind: str, lane: str) -> int:
-        """As many as have a slot, and a few that follow them: as many as were answered lately, so that no slot is free
-        while a quick receiver's next launches are decided."""
-        recent = self._answers.recent(lane, self._clock.elapsed_s())
-        return self._slots[kind].reach(lane) + max(WAITING_MIN, recent)
+        slots = {kind: slots.shares() for kind, slots in self._slots.items()}
+        now_s = self._clock.elapsed_s()
+        return Room(
+            outstanding,
+            self._in_batches,
+            slots,
+            lambda lane: self._answers.recent(lane, now_s),
+            self._payloads.copy(),
+        )
 
     def hand_over(self, flights: Sequence[Flight], *, doubtful: bool = False) -> None:
         """Make the calls. Returns at once. ``doubtful``: they may have been made before, by a former leader."""

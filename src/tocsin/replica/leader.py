@@ -40,6 +40,7 @@ from tocsin.replica.iterations import Iterations
 from tocsin.replica.lanes import PAYLOAD_BYTES_OUTSTANDING_MAX, Room
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.limited import outlook_for
+from tocsin.replica.nagging import Nag
 from tocsin.replica.outcomes import changes_of, resolutions
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.reports import Reports
@@ -132,6 +133,7 @@ class Leader:
         self._clock_off_ms = 0
         """By how much this machine's clock is known to be wrong: only what is written last knows of it."""
         self._told: dict[asyncio.Task[None], None] = {}
+        self._uncancelled = Nag(around.clock)
         self._former_terms = former_terms
         self.term = term
         self._doubt_tally = tally.DoubtTally()
@@ -516,7 +518,8 @@ class Leader:
                 await self._around.cancel_elsewhere(*found, reason)
                 return
             except TocsinError as wrong:
-                log.warning("a launch that runs elsewhere cannot be cancelled yet", reason=str(wrong))
+                if self._uncancelled.is_due(str(wrong)):
+                    log.warning("launches that run elsewhere cannot be cancelled yet", reason=str(wrong))
             await self._clock.wait(asyncio.Event(), ASK_EVERY_S)
 
     async def _not_written(self, refused: TocsinError, asked: Prepared | None) -> Tick:

@@ -131,13 +131,18 @@ def _calls(flights: Sequence[Flight], now_ms: int) -> list[int | None] | None:
 
 
 def _told_call(flight: Flight, now_ms: int) -> int | None:
-    order = flight.order
-    if flight.called_ms is None:
-        return None
-    called_ms = max(min(flight.called_ms, now_ms), order.generated_at_ms)
-    if order.attempt == 1 and not flight.doubted and called_ms - order.generated_at_ms <= CALLED_AT_ONCE_MS:
+    """None: at once, or it is not known."""
+    called_ms, order = _call_of(flight, now_ms), flight.order
+    is_first = order.attempt == 1 and not flight.doubted
+    if called_ms is None or (is_first and called_ms - order.generated_at_ms <= CALLED_AT_ONCE_MS):
         return None
     return called_ms
+
+
+def _call_of(flight: Flight, now_ms: int) -> int | None:
+    if flight.called_ms is None:
+        return None
+    return max(min(flight.called_ms, now_ms), flight.order.generated_at_ms)
 
 
 def _ended_ms(flight: Flight, outcome: Outcome, now_ms: int) -> int:
@@ -170,7 +175,11 @@ def _note_other(
     column.reasons.append(settlement.reason)
     column.ended_ms.append(_ended_ms(flight, outcome, now_ms))
     column.exit_codes.append(outcome.exit_code)
-    _column(column.called_ms).append(_told_call(flight, now_ms))
+    # Without a call, what is in doubt has no start.
+    told = (
+        _call_of(flight, now_ms) if settlement.state is LaunchState.IN_DOUBT else _told_call(flight, now_ms)
+    )
+    _column(column.called_ms).append(told)
 
 
 def _note_expired(ended: c.LaunchesEnded, flight: Flight, now_ms: int) -> None:

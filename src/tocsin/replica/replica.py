@@ -29,7 +29,6 @@ from tocsin.errors import (
     Unreachable,
 )
 from tocsin.journal import codec
-from tocsin.journal.contract import Birth
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command, MakeCheckpoint
 from tocsin.model.entry import Entry
@@ -284,11 +283,6 @@ class Replica:
             loop = asyncio.get_running_loop()
             found.append((seq, await loop.run_in_executor(self._readers, codec.decode, record.raw, seq)))
         return found
-
-    @property
-    def birth(self) -> Birth:
-        """Of the journal."""
-        return self._setup.journal.birth
 
     async def first_kept(self) -> int:
         """The sequence number of the first entry that the journal still holds."""

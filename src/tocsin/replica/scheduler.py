@@ -13,7 +13,7 @@ from tocsin.model.rule import Overlap, decode_rule
 from tocsin.replica.lanes import ROOM_FOR_ALL, Room
 from tocsin.replica.outlook import Outlook
 from tocsin.state import queries
-from tocsin.state.store import Store
+from tocsin.state.store import Meta, Store
 
 
 class Agenda(NamedTuple):
@@ -51,7 +51,7 @@ def agenda(
     attempts.lids.extend(retry.lid for retry in retries)
     attempts.attempts.extend(retry.attempt + 1 for retry in retries)
     rows = outlook.rows(db, now_ms, limit, room)
-    presence = Presence(store.meta.present_since_ms, store.meta.absent_since_ms, store.meta.doubtful_until_ms)
+    presence = _presence(store.meta)
     open_beside = _open_where_it_matters(db, rows, now_ms, attempts, expired)
     decision = decide_due(rows, now_ms, presence, open_beside)
     ahead_s = store.meta.ahead_until_ms // 1000
@@ -61,6 +61,15 @@ def agenda(
     _name_limits(decision, outlook)
     plan = Agenda(decision, _without(attempts, set(decision.cancels.lids)), expired)
     return plan if plan.changes() else plan._replace(next_ms=outlook.next_wake_ms(db))
+
+
+def _presence(meta: Meta) -> Presence:
+    return Presence(
+        meta.present_since_ms,
+        meta.absent_since_ms,
+        meta.doubtful_until_ms,
+        (meta.lost_ahead_from_ms, meta.lost_ahead_until_ms),
+    )
 
 
 def _leave_out_taken(db: sqlite3.Connection, decision: Decision, ahead_s: int) -> None:

@@ -17,7 +17,7 @@ from tocsin.model.launch import LaunchKind
 from tocsin.model.rule import encode_rule
 from tocsin.state.past import lost_until_ms
 from tocsin.state.queries import FORGOTTEN_UPTO_S
-from tocsin.state.tables import EVERY_SID, STARTED_AT
+from tocsin.state.tables import STARTED_AT
 from tocsin.state.views import decode_spec, reached
 
 FOREVER_MS = 1 << 62
@@ -169,7 +169,7 @@ class _Gathered:
             db.execute(
                 f"SELECT sid, {FORGOTTEN_UPTO_S} FROM forgotten WHERE sid IN (SELECT value FROM json_each(:these)) "
                 "GROUP BY sid",
-                {"these": json.dumps([EVERY_SID, *sids]), "now_s": now_s},
+                {"these": json.dumps(sids), "now_s": now_s},
             ).fetchall()
         )
         return [
@@ -180,7 +180,7 @@ class _Gathered:
                 rows=self.rows.get(sid, ()),
                 missed=self._missed.get(sid, ()),
                 due_instant_s=due.get(sid),
-                forgotten_upto_s=max(forgotten.get(sid, -1), forgotten.get(EVERY_SID, -1)),
+                forgotten_upto_s=forgotten.get(sid, -1),
                 kept_since_s=kept_since_s,
                 spec=self._specs[sid],
             )

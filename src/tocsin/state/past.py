@@ -62,11 +62,11 @@ def lost_until_ms(db: sqlite3.Connection, now_ms: int) -> int:
     If the end of a loss is ahead of now, the clock has been put back since, and the moment to which it was put back
     counts. If time has passed that end all the same, the end counts: the clock may have been put back wrongly.
     """
-    found: dict[str, int] = dict(
-        db.execute("SELECT key, value FROM meta WHERE key IN ('doubtful_until_ms', 'lost_until_ms')")
-    )
-    latest_ms = found.get("lost_until_ms", 0)
-    return max(found.get("doubtful_until_ms", 0), latest_ms if latest_ms <= now_ms + CLOCKS_APART_MS else 0)
+    keys = "'doubtful_until_ms', 'lost_until_ms', 'lost_ahead_from_ms', 'lost_ahead_until_ms'"
+    found: dict[str, int] = dict(db.execute(f"SELECT key, value FROM meta WHERE key IN ({keys})"))
+    latest_ms = found["lost_until_ms"] if found["lost_until_ms"] <= now_ms + CLOCKS_APART_MS else 0
+    ahead_ms = min(found["lost_ahead_until_ms"], now_ms) if found["lost_ahead_from_ms"] <= now_ms else 0
+    return max(found["doubtful_until_ms"], latest_ms, ahead_ms)
 
 
 def _told(state: int, never_started: bool, reason: str | None, doubt: int | None) -> str:

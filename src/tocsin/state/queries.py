@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tocsin.model.launch import CLOSED_FROM, LaunchState
-from tocsin.state.tables import EVERY_SID
 
 _OPEN = f"state < {CLOSED_FROM}"
 NEAR_S = 60
@@ -324,7 +323,7 @@ def taken_of(db: sqlite3.Connection, sids: Sequence[int], instants_s: Sequence[i
         "WITH asked (sid, instant_s) AS "
         "(SELECT s.value, i.value FROM json_each(?) s JOIN json_each(?) i ON i.key = s.key) "
         "SELECT a.sid, a.instant_s FROM asked a JOIN launch l USING (sid, instant_s) WHERE l.kind = 0 "
-        f"UNION SELECT a.sid, a.instant_s FROM asked a JOIN forgotten f ON f.sid IN (a.sid, {EVERY_SID}) "
+        "UNION SELECT a.sid, a.instant_s FROM asked a JOIN forgotten f USING (sid) "
         "WHERE f.epoch AND a.instant_s BETWEEN f.from_s AND f.upto_s",
         (json.dumps(sids), json.dumps(instants_s)),
     )
@@ -352,10 +351,7 @@ class Forgotten(NamedTuple):
 
 def forgotten_of(db: sqlite3.Connection, schedule_id: str, now_s: int) -> Forgotten:
     asked = {"id": schedule_id, "now_s": now_s}
-    sids = (
-        "(SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id "
-        f"UNION ALL SELECT {EVERY_SID})"
-    )
+    sids = "(SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id)"
     (upto_s,) = db.execute(
         f"SELECT coalesce({FORGOTTEN_UPTO_S}, -1) FROM forgotten WHERE sid IN {sids}", asked
     ).fetchone()

@@ -46,6 +46,8 @@ class Manifest(msgspec.Struct, frozen=True):
     sha256: str
     digest: str = ""
     """Of every row of every table: equal on all replicas at the same entry."""
+    origin: str = ""
+    """The journal that was lost, and that this one goes on from."""
 
 
 class BrokenOff(Exception):
@@ -89,6 +91,7 @@ def write(
             time_ms=meta.time_ms,
             size=partial.stat().st_size,
             sha256=_checksum(partial, check),
+            origin=meta.origin,
         )
         _sync(partial)
         partial.replace(data_of(folder, meta.seq))

@@ -10,6 +10,7 @@ import msgspec
 
 from tocsin.errors import StateDamaged
 from tocsin.model.entry import Position
+from tocsin.model.event import MARK_CHARACTERS
 from tocsin.state import schema
 from tocsin.state.tables import SCHEMA_VERSION, TABLES
 
@@ -27,6 +28,8 @@ class Meta(msgspec.Struct):
     """The few facts that are not rows. Kept in memory by the writer, saved with every entry."""
 
     incarnation: str = ""
+    origin: str = ""
+    """The journal that was lost, and that this one goes on from."""
     seq: int = 0
     term: int = 0
     leader: str = ""
@@ -40,8 +43,9 @@ class Meta(msgspec.Struct):
     """The latest such moment that there has been. It stays where it is: the clock may be put forward again."""
     lost_since_ms: int = 0
     """The last entry that was not lost, by its own time, as long as it is not known what time it is now."""
-    left_out_until_ms: int = 0
-    """The record was lost while the clock was ahead: occurrences up to this moment may have been launched."""
+    lost_ahead_from_ms: int = 0
+    lost_ahead_until_ms: int = 0
+    """The record was lost while the clock was ahead: what is planned in this time may have been launched as well."""
     ahead_until_ms: int = 0
     """The clock was ahead, up to this moment, and was put back: some names up to there have been launched."""
     is_due_ahead: int = 0
@@ -58,6 +62,12 @@ class Meta(msgspec.Struct):
     next_rid: int = 1
     schedules: int = 0
     enabled: int = 0
+    mark: str = ""
+    """The ids of events end with it. There is another one after each loss, because numbers of lost entries are given a
+    second time."""
+    former_mark: str = ""
+    common_seq: int = 0
+    """Before the last loss; and the last entry that was not lost."""
     tokens_seq: int = 0
     """The entry that last changed a token: whoever remembers tokens looks again when it moves."""
     counted_lid: int = 0
@@ -127,7 +137,10 @@ class Store:
     def adopt(self, incarnation: str, start: Position) -> None:
         """A new state, or the one that a journal was born to go on from, becomes that journal's own."""
         meta = self.meta
+        if meta.incarnation not in ("", incarnation):
+            meta.origin = meta.incarnation
         meta.incarnation, meta.last_id = incarnation, start.id
+        meta.mark = meta.mark or incarnation[:MARK_CHARACTERS]
         self.transact(lambda db: save_meta(db, meta))
 
     def become(self, path: Path) -> None:

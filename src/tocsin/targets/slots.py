@@ -52,12 +52,9 @@ class Slots:
         self._turns: deque[str] = deque()
         """Lanes in which somebody waits, in the order in which they are served."""
 
-    def reach(self, lane: str) -> int:
-        """How many places this lane holds and could take as of now."""
-        held, free = self._shares.held.get(lane, 0), self._shares.limit - self._shares.total
-        if not self._shares.shared:
-            return held + free
-        return max(held, held - (3 * held - free) // 4, min(1, free))
+    def shares(self) -> Shares:
+        """Who holds how many, as of now."""
+        return self._shares.copy()
 
     def is_free(self, lane: str) -> bool:
         """Would ``take`` return at once?"""

@@ -18,7 +18,7 @@ from tocsin.api.door.access import WhoAsks
 from tocsin.api.resources.streams import STREAM_PATHS, EventStream, Streams, frame_of
 from tocsin.api.service import Given
 from tocsin.errors import Gap, InvalidInput, NoLeader
-from tocsin.model.event import END, GAP, KINDS, Event, Place, kinds_of, mark_of, place_behind
+from tocsin.model.event import END, GAP, KINDS, Event, Place, kinds_of, place_behind
 from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
@@ -31,7 +31,7 @@ TOKEN_TRUSTED_S = 600.0
 _RETRY_MS = 1000
 _ABOUT = (
     "Each event has an id and JSON data. A stream that begins behind entries that are no longer kept starts with an "
-    "event `gap` that names them, and so does one that begins behind an event of a journal that was lost and restored; "
+    "event `gap` that names them, and so does one that begins behind an event whose record was lost; "
     "one that does not follow ends with an event `end`."
 )
 
@@ -127,15 +127,18 @@ def stay(replica: Replica, caller: Caller) -> Callable[[], bool]:
 
 
 async def _start(replica: Replica, header: str | None, after: str | None) -> tuple[Place, str]:
-    """Where this reader goes on, and the event that it saw, if that is of a journal that was lost: then it is told all
-    that this journal holds. A browser that reconnects repeats the address and adds the header."""
+    """Where this reader goes on, and the event that it saw, if that one was lost: then it is told all that came behind
+    the loss. A browser that reconnects repeats the address and adds the header."""
     field, given = ("Last-Event-ID", header) if header else ("after", after)
     if given is None:
         return Place(replica.meta.seq + 1, 0), ""
     place, mark = place_behind(given, field=field)
-    if mark and not _is_known(replica, place, mark):
-        return Place(replica.birth.after + 1, 0), given
-    if _is_beyond(replica, place) and replica.status().role != "leader":
+    meta = replica.meta
+    if mark not in ("", meta.mark, meta.former_mark):
+        return Place(1, 0), given
+    if mark and mark != meta.mark and place > (common := Place(meta.common_seq + 1, 0)):
+        return common, given
+    if _is_beyond(replica, place) and (mark or replica.status().role != "leader"):
         await _caught_up(replica, place)
     if _is_beyond(replica, place):
         newest = replica.meta.seq
@@ -149,25 +152,18 @@ async def _start(replica: Replica, header: str | None, after: str | None) -> tup
     return place, ""
 
 
-def _is_known(replica: Replica, place: Place, mark: str) -> bool:
-    """Is it an event of this journal, or of what it went on from?"""
-    birth = replica.birth
-    is_before = place <= Place(birth.after + 1, 0)
-    return mark == mark_of(birth.incarnation) or (is_before and mark == mark_of(birth.origin))
-
-
 def _is_beyond(replica: Replica, place: Place) -> bool:
     newest = replica.meta.seq
     return place.seq > newest + 1 or (place.seq == newest + 1 and bool(place.slot))
 
 
 async def _caught_up(replica: Replica, place: Place) -> None:
-    """The event may be one of another replica, which this one will have applied in a moment. If it takes longer the
-    reader is better off elsewhere."""
+    """The event may be one of another replica, which this one will have applied in a moment: also if this one leads,
+    because it applies an entry after the others have it. If it takes longer the reader is better off elsewhere."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CATCH_UP_S):
             await replica.applied.wait_beyond(place.seq - (0 if place.slot else 1) - 1)
-    if _is_beyond(replica, place) and replica.status().role != "leader":
+    if _is_beyond(replica, place):
         raise NoLeader(
             f"this replica is at entry {replica.meta.seq} and has not come to that event yet",
             hint="try again in a moment, or ask another replica",
@@ -243,14 +239,13 @@ def _loss(replica: Replica, place: Place, lost: str) -> bytes:
         id=_id(replica, place),
         at=_now(replica),
         kind=GAP,
-        reason=f"event {lost} is of another journal: that one was lost, and this one goes on behind its entry "
-        f"{place.seq - 1}. All that this one holds follows",
+        reason=f"event {lost} is of a record that was lost; what is kept behind entry {place.seq - 1} follows",
     )
     return frame_of(gap, GAP)
 
 
 def _id(replica: Replica, place: Place) -> str:
-    return place.id(replica.birth.incarnation)
+    return place.id(replica.meta.mark)
 
 
 def _still_here(replica: Replica, place: Place) -> bytes:

@@ -33,6 +33,8 @@ _ABOUT_DISK = (DISK_TAKES_NO_WRITES, " cannot be written: ", "entries cannot be 
 DISK_FREE_PART_MIN = 0.05
 DISK_FREE_BYTES_MIN = 100 * 1024 * 1024
 
+_UNLESS_REPEATED = "and are left out, unless on_doubt is 'relaunch'. 'tocsin run' launches one nevertheless."
+
 
 class Disk(NamedTuple):
     """The room where the data is."""
@@ -332,19 +334,18 @@ def _due_is_ahead(service: Service, found: Health) -> str:
 
 def _are_left_out(service: Service, found: Health) -> str:
     meta = service.replica.meta
-    until_ms = meta.left_out_until_ms
-    if until_ms <= found.now_ms < meta.doubtful_until_ms < DOUBT_OPEN_MS:
+    from_ms, until_ms = meta.lost_ahead_from_ms, meta.lost_ahead_until_ms
+    if until_ms > found.now_ms:
+        return (
+            f"The record was lost while the clock was ahead: occurrences from {_written(from_ms)} to "
+            f"{_written(until_ms)} may have been launched then, {_UNLESS_REPEATED}"
+        )
+    if found.now_ms < meta.doubtful_until_ms < DOUBT_OPEN_MS:
         return (
             "The record was lost, and the clock of whoever led then may have been some seconds ahead of ours: "
-            f"occurrences up to {_written(meta.doubtful_until_ms)} may have been launched and are left out, unless "
-            "on_doubt is 'relaunch'."
+            f"occurrences up to {_written(meta.doubtful_until_ms)} may have been launched, {_UNLESS_REPEATED}"
         )
-    if until_ms <= found.now_ms:
-        return ""
-    return (
-        f"The record was lost while the clock was ahead: occurrences up to {_written(until_ms)} may have been launched "
-        "then, and some are left out. 'tocsin run' launches one nevertheless."
-    )
+    return ""
 
 
 def _disk_is_nearly_full(service: Service, found: Health) -> str:

@@ -21,7 +21,7 @@ from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Scope, Send
 
 from tocsin.api.problems import HttpRefusal
-from tocsin.errors import Gap
+from tocsin.errors import Gap, TocsinError
 from tocsin.model.event import Event, Place
 from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
@@ -174,7 +174,10 @@ class EventStream(ASGIResponse):
                 task.cancel()
             await asyncio.gather(telling, *others, return_exceptions=True)
         if not telling.cancelled() and (wrong := telling.exception()) is not None:
-            log.error("a stream of events has ended", reason=str(wrong), exc_info=wrong)
+            if isinstance(wrong, TocsinError) and wrong.retryable:
+                log.info("a stream of events has ended; the reader may resume it", reason=str(wrong))
+            else:
+                log.error("a stream of events has ended", reason=str(wrong), exc_info=wrong)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _tell(self, send: Send) -> None:

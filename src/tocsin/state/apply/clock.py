@@ -40,7 +40,7 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     absent_since_ms = before_ms if change.absent_since_ms is None else change.absent_since_ms
     if before_ms and change.now_ms > max(before_ms, absent_since_ms + BRIEF_MS):
         # In this very entry: whoever leads next must not take for late what was missed.
-        was_absent(context, since_ms=absent_since_ms, until_ms=change.now_ms)
+        was_absent(context, since_ms=absent_since_ms, until_ms=change.now_ms, is_step=True)
     if change.now_ms >= before_ms - BACK_MS:
         return
     is_held = before_ms < meta.proven_again_ms
@@ -55,7 +55,8 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     meta.is_due_ahead = 1
     meta.present_since_ms = min(meta.present_since_ms, change.now_ms)
     meta.absent_since_ms = min(meta.absent_since_ms, change.now_ms)
-    is_doubtful(meta, min(meta.doubtful_until_ms, change.now_ms + CLOCKS_APART_MS))
+    # The record may end a little ahead of this time, see ``_end_of_loss_ms``.
+    is_doubtful(meta, min(meta.doubtful_until_ms, change.now_ms + LONG_MS + CLOCKS_APART_MS))
     (since_ms,) = db.execute(
         "SELECT min(since_ms) FROM absence WHERE until_ms > ?", (change.now_ms,)
     ).fetchone()

@@ -10,13 +10,18 @@ known where nothing was launched.
 from __future__ import annotations
 
 from tocsin.state.apply.context import Context
-from tocsin.state.tables import EVERY_SID
+from tocsin.state.store import CLOCKS_APART_MS
 
 LONG_MS = 60_000
 """A leap is longer than this."""
 UNPROVEN_TIMES = 10
 """A leap is wrong for so many times its length, at the most, before somebody notices."""
 UNPROVEN_AT_MOST_MS = 7 * 86_400_000
+FITTING_TIMES = 10
+"""A clock that is ahead is put right, at the latest, when this part of the time by which it was ahead is left."""
+PASSED_MIN_MS, PASSED_MAX_MS = 600_000, 3_600_000
+"""So much time may have passed between the last entry that was kept and the loss, at the least, and at the most if no
+leap fits: backups are made more often."""
 _IS_OPEN = "void_upto_s < 0 AND again_ms > :now_ms"
 """Its leap may yet turn out to be wrong."""
 
@@ -62,24 +67,30 @@ def _set_apart(context: Context, now_ms: int) -> None:
 
 
 def lost_ahead(context: Context, now_ms: int) -> None:
-    """It is known what time it is after the record was lost. If its last entry lies ahead, the clock was, by the newest
-    leap that is long enough, and so does what was launched in the lost time, of whatever schedule."""
+    """It is known what time it is after the record was lost. If its last entry lies ahead, the clock was, and so does
+    what was launched in the lost time, of whatever schedule: it is in doubt when its time comes.
+
+    By how much the clock was ahead is told by the newest leap that fits, and that tells how much time may have passed
+    between the last entry and the loss. A leap that is much longer, such as a night in which the machine was off, has
+    nothing to do with it.
+    """
     db, meta, _ = context
     since_ms, meta.lost_since_ms = meta.lost_since_ms, 0
     ahead_ms = since_ms - now_ms
-    leap = db.execute(
-        f"SELECT length_ms FROM epoch WHERE {_IS_OPEN} AND length_ms >= :ahead_ms ORDER BY epoch DESC",
-        {"now_ms": since_ms, "ahead_ms": ahead_ms},
-    ).fetchone()
-    if ahead_ms <= LONG_MS or leap is None:
+    if ahead_ms <= LONG_MS:
         return
-    until_ms = now_ms + leap[0]
-    db.execute(
-        f"INSERT OR REPLACE INTO forgotten VALUES ({EVERY_SID}, ?, ?, ?)",
-        (max(1, meta.epoch), since_ms // 1000 + 1, until_ms // 1000),
+    leap = db.execute(
+        f"SELECT length_ms FROM epoch WHERE {_IS_OPEN} AND length_ms BETWEEN :ahead_ms AND :most_ms "
+        "ORDER BY epoch DESC",
+        {"now_ms": since_ms, "ahead_ms": ahead_ms, "most_ms": FITTING_TIMES * ahead_ms},
+    ).fetchone()
+    passed_ms = min(ahead_ms, PASSED_MAX_MS) if leap is None else leap[0] - ahead_ms
+    if meta.lost_ahead_until_ms <= now_ms:
+        meta.lost_ahead_from_ms = since_ms
+    meta.lost_ahead_from_ms = min(meta.lost_ahead_from_ms, since_ms)
+    meta.lost_ahead_until_ms = max(
+        meta.lost_ahead_until_ms, since_ms + max(passed_ms, PASSED_MIN_MS) + CLOCKS_APART_MS
     )
-    meta.left_out_until_ms = until_ms
-    meta.ahead_until_ms = max(meta.ahead_until_ms, until_ms)
 
 
 def proven_s(context: Context, now_ms: int) -> int:
@@ -109,7 +120,6 @@ def _join(context: Context, now_ms: int) -> None:
     """Epochs that were proven right become one, and those of a wrong time are over when that time has come."""
     db, over_s = context.db, proven_s(context, now_ms)
     db.execute("DELETE FROM epoch WHERE void_upto_s BETWEEN 0 AND ?", (over_s,))
-    db.execute(f"DELETE FROM forgotten WHERE sid = {EVERY_SID} AND upto_s <= ?", (over_s,))
     db.execute(
         "DELETE FROM epoch WHERE void_upto_s < 0 AND again_ms <= ? "
         "AND NOT EXISTS (SELECT 1 FROM epoch void WHERE void.void_upto_s >= 0 AND void.epoch < epoch.epoch)",

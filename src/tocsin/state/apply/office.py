@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import msgspec
 
 from tocsin.model import change as c
+from tocsin.model.event import MARK_CHARACTERS
 from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchState
 from tocsin.state import minutes
 from tocsin.state.apply.context import Context
@@ -51,7 +54,13 @@ def took_office(context: Context, change: c.TookOffice) -> None:
     heard_ms = max(meta.time_ms, change.heard_ms)
     if is_first or abs(entry.time_ms - heard_ms) > BRIEF_MS:
         since_ms = heard_ms or entry.time_ms
-        was_absent(context, since_ms=since_ms, until_ms=entry.time_ms, is_counted=change.is_counted)
+        was_absent(
+            context,
+            since_ms=since_ms,
+            until_ms=entry.time_ms,
+            is_counted=change.is_counted,
+            is_step=not change.is_counted,
+        )
 
 
 def resigned(context: Context, change: c.Resigned) -> None:
@@ -67,6 +76,7 @@ def returned(context: Context, change: c.Returned) -> None:
         since_ms=change.absent_since_ms,
         until_ms=context.entry.time_ms,
         is_counted=change.is_counted,
+        is_step=True,
     )
 
 
@@ -74,6 +84,8 @@ def restored(context: Context, change: c.Restored) -> None:
     """What waited for another attempt, or for its turn, may have had it. The former is concluded like what was handed
     over. The latter goes on waiting where once more is harmless: all at once would be against its owner's will."""
     context.meta.lost_since_ms = change.since_ms
+    context.meta.former_mark, context.meta.common_seq = context.meta.mark, context.meta.seq
+    context.meta.mark = blake2b(context.entry.id, digest_size=MARK_CHARACTERS // 2).hexdigest()
     is_doubtful(context.meta, _end_of_loss_ms(context) if change.is_timed else DOUBT_OPEN_MS)
     if change.is_timed:
         lost_ahead(context, context.entry.time_ms)
@@ -132,8 +144,14 @@ def entry_skipped(context: Context, change: c.EntrySkipped) -> None:
     context.db.execute("INSERT INTO skipped VALUES (?, ?)", (context.meta.seq + 1, change.id))
 
 
-def was_absent(context: Context, *, since_ms: int, until_ms: int, is_counted: bool = True) -> None:
+def was_absent(
+    context: Context, *, since_ms: int, until_ms: int, is_counted: bool = True, is_step: bool = False
+) -> None:
+    """``is_step``: the time may not have passed, because the clock was slow before and was put right."""
     meta = context.meta
+    if is_step and since_ms <= meta.doubtful_until_ms < DOUBT_OPEN_MS:
+        # Nothing was launched since the record was lost, and its end was told by the slow clock.
+        is_doubtful(meta, max(meta.doubtful_until_ms, until_ms + CLOCKS_APART_MS))
     meta.present_since_ms = until_ms
     meta.absent_since_ms = min(since_ms, until_ms)
     context.db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (meta.absent_since_ms, until_ms))

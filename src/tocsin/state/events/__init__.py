@@ -31,8 +31,8 @@ def opened(db: sqlite3.Connection, seq: int, entry: Entry) -> Opened:
     commands = {place for place, change in enumerate(entry.changes) if is_command(change)}
     refused = commands - acts.keys()
     kept = [draft for draft in drafts(entry) if draft.place not in refused]
-    (incarnation,) = db.execute("SELECT value FROM meta WHERE key = 'incarnation'").fetchone() or ("",)
-    return Opened(seq, entry.time_ms, kept, acts, incarnation)
+    (mark,) = db.execute("SELECT value FROM meta WHERE key = 'mark'").fetchone()
+    return Opened(seq, entry.time_ms, kept, acts, mark)
 
 
 def told(db: sqlite3.Connection, entry: Opened, some: Sequence[Draft]) -> list[Event]:

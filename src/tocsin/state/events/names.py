@@ -36,8 +36,8 @@ class Opened(NamedTuple):
     drafts: list[Draft]
     acts: dict[int, Act]
     """Of the commands that took effect, by their place in the entry."""
-    incarnation: str
-    """The journal's."""
+    mark: str
+    """Of the record."""
 
 
 class Launch(NamedTuple):

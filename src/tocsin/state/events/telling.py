@@ -138,7 +138,7 @@ def _named(entry: Opened, draft: Draft, launch: Launch, **facts: Any) -> Event |
 
 def _made(entry: Opened, draft: Draft, **facts: Any) -> Event:
     facts.setdefault("kind", draft.kind)
-    return Event(id=event_id(entry.seq, draft.slot, entry.incarnation), at=_moment(entry.time_ms), **facts)
+    return Event(id=event_id(entry.seq, draft.slot, entry.mark), at=_moment(entry.time_ms), **facts)
 
 
 def _state(kind: str) -> str | None:

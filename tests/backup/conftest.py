@@ -176,7 +176,7 @@ class Source:
         incarnation: str = "a" * 32,
         time_ms: int | None = None,
         size: int = 5_000,
-        origin: str = "",
+        origin: tuple[str, int] = ("", 0),
     ) -> Manifest:
         """Of any content: backups do not look into it."""
         data = os.urandom(size)
@@ -188,7 +188,8 @@ class Source:
             time_ms=seq * 1000 if time_ms is None else time_ms,
             size=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
-            origin=origin,
+            origin=origin[0],
+            origin_seq=origin[1],
         )
         snapshot.admit(self.folder, partial, made)
         return made

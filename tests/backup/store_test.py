@@ -60,9 +60,10 @@ def a_journal_that_went_on_from_a_time_that_has_not_come_is_the_newer_one(
     """The clock was ahead when the first was made. It was restored, and the second went on from it."""
     now_ms = int(time.time() * 1000)
     source.put(backups, 17, incarnation="a" * 32, time_ms=now_ms + 6 * 3_600_000)
-    source.put(backups, 75, incarnation="b" * 32, time_ms=now_ms, origin="a" * 32)
-    source.put(backups, 99, incarnation="c" * 32, time_ms=now_ms - 1)
-    assert _seqs(backups) == [75, 99, 17]
+    source.put(backups, 75, incarnation="b" * 32, time_ms=now_ms, origin=("a" * 32, 17))
+    source.put(backups, 81, incarnation="d" * 32, time_ms=now_ms - 10, origin=("b" * 32, 75))
+    source.put(backups, 99, incarnation="c" * 32, time_ms=now_ms - 20)
+    assert _seqs(backups) == [81, 75, 17, 99]
 
 
 def a_journal_that_goes_on_is_newer_than_one_that_was_restored_from_it_on_trial(
@@ -70,7 +71,7 @@ def a_journal_that_goes_on_is_newer_than_one_that_was_restored_from_it_on_trial(
 ) -> None:
     now_ms = int(time.time() * 1000)
     source.put(backups, 17, incarnation="a" * 32, time_ms=now_ms - 1)
-    source.put(backups, 15, incarnation="b" * 32, time_ms=now_ms - 86_400_000, origin="a" * 32)
+    source.put(backups, 15, incarnation="b" * 32, time_ms=now_ms - 86_400_000, origin=("a" * 32, 9))
     assert _seqs(backups) == [17, 15]
 
 

@@ -77,6 +77,22 @@ def what_was_accepted_before_it_was_in_doubt_was_started(desk: Desk) -> None:
     assert (view.state, view.started_at is not None) == ("in_doubt", True)
 
 
+@pytest.mark.parametrize("outcome", ["failed", "succeeded", "relaunch"])
+def what_left_doubt_has_no_start_but_that_of_a_call_that_is_known(desk: Desk, outcome: str) -> None:
+    _doubt(desk, cron=ONCE)
+    desk.now_ms += 25_000
+    lid = _resolve(desk, outcome)
+    again_ms = desk.now_ms
+    if outcome == "relaunch":
+        desk.now_ms += 1_000
+        desk.end(lid, SUCCEEDED)
+    (view,) = views.launches(desk.db, limit=10).items
+    started_ms = None if view.started_at is None else round(view.started_at.timestamp() * 1000)
+    assert started_ms == (again_ms if outcome == "relaunch" else None)
+    for attempt in views.attempts(desk.db, view.name):
+        assert attempt.started_at is None
+
+
 def a_later_leader_that_got_no_answer_goes_on_asking(desk: Desk) -> None:
     put(desk, cron=ONCE)
     at(desk, 60)

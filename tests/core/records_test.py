@@ -150,6 +150,7 @@ def a_launch_by_hand_tells_who_asked_for_it_and_who_stopped_it(desk: Desk) -> No
 def doubtful(desk: Desk) -> str:
     put(desk)
     at(desk, 60)
+    desk.flights[only_flight(desk)].note_call(desk.now_ms)
     desk.end(only_flight(desk), DOUBT)
     name = f"s-{START + 60}"
     assert views.launch(desk.db, name).state == "in_doubt"

@@ -573,6 +573,22 @@ def what_is_missed_after_the_lost_time_is_not_said_to_be_lost(missed: str, launc
         assert (later[:2], "nobody was in office" in later[2]) == ((5, 9 - len(launched)), True)
 
 
+def of_several_leaps_that_fit_the_longest_tells_how_long_the_lost_time_was() -> None:
+    """The clock was six hours ahead; then there was nothing to do for two hours; the backup is four hours old."""
+    with _desk() as desk:
+        put(desk, cron="*/10 * * * * *", missed="skip")
+        at(desk, 20)
+        for hours in (6, 2.1):
+            desk.now_ms += round(hours * 3_600_000)
+            desk.take_office()
+            desk.turns()
+        since_ms = desk.now_ms
+        desk.now_ms -= 2 * 3_600_000
+        desk.commit(c.TookOffice(desk.store.meta.term + 1, "desk"), c.Restored(since_ms))
+        passed_ms = desk.store.meta.lost_ahead_until_ms - since_ms
+        assert 4 * 3_600_000 <= passed_ms <= 4 * 3_600_000 + 60_000
+
+
 def a_reminder_that_is_made_for_a_lost_time_ahead_is_skipped_with_its_reason() -> None:
     with _desk() as desk:
         put(desk, cron="*/10 * * * * *")
@@ -620,7 +636,7 @@ def a_slow_clock_that_is_put_right_after_a_restore_does_not_end_the_lost_time(mi
             desk.command(ConfirmClock(right_ms, stopped_ms=(START + 118) * 1000))
         desk.now_ms = right_ms
         if how == "stepped":
-            desk.returned((START + 118) * 1000)
+            desk.commit(c.Returned((START + 118) * 1000, is_counted=False))
         elif how == "rebooted":
             desk.take_office(is_counted=False)
         for second in range(168, 260, 5):
@@ -628,6 +644,45 @@ def a_slow_clock_that_is_put_right_after_a_restore_does_not_end_the_lost_time(mi
         called = [instant - START for instant, state in desk.states_of("s").items() if state == "started"]
         assert not [instant for instant in called if 100 < instant < 190]
         assert max(called) > 200
+
+
+@pytest.mark.parametrize(("missed", "launched"), [("last", {9}), ("all", {5, 6, 7, 8, 9})])
+def a_suspend_after_a_restore_is_an_absence_and_no_lost_time(missed: str, launched: set[int]) -> None:
+    """All of it was counted: nothing stepped."""
+    with _desk() as desk:
+        put(desk, missed=missed)
+        _restored(desk, since_s=10, now_s=4 * _MINUTE + 5)
+        desk.now_ms = (START + 9 * _MINUTE + 30) * 1000
+        desk.returned((START + 4 * _MINUTE + 10) * 1000)
+        desk.turns()
+        assert {minute for minute, state in _states(desk).items() if state == "started"} == launched
+
+
+@pytest.mark.parametrize("later_s", [45, 86_400])
+def a_loss_lies_ahead_when_the_clock_that_told_its_end_is_put_back(later_s: int) -> None:
+    """It was ahead at the backup, and still is at the restore."""
+    with _desk() as desk:
+        put(desk, cron="*/10 * * * * *", missed="all")
+        at(desk, 20)
+        desk.now_ms += 3 * 86_400_000
+        desk.take_office()
+        desk.turns()
+        since_ms = desk.now_ms
+        desk.now_ms += 20_000  # they were launched, and the record of it was lost
+        lost = range(since_ms // 10_000 * 10 + 10, desk.now_ms // 1000, 10)
+        desk.commit(c.TookOffice(desk.store.meta.term + 1, "desk"), c.Restored(since_ms))
+        desk.turns()
+        desk.now_ms += later_s * 1000
+        desk.take_office()
+        desk.now_ms -= 3 * 86_400_000
+        desk.command(ConfirmClock(desk.now_ms))
+        desk.command(RepairDue(["s"], is_last=True))
+        desk.now_ms = since_ms - 30_000
+        desk.take_office()
+        _until_the_end_of(desk, desk.now_ms // 1000)
+        called = {instant for instant, state in desk.states_of("s").items() if state == "started"}
+        assert not called & set(lost)
+        assert max(called) > max(lost) + 60
 
 
 def a_clock_that_is_a_little_behind_that_of_the_backup_leaves_out_half_a_minute() -> None:

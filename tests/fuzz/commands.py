@@ -352,6 +352,19 @@ class World:
             for name in names:
                 self.lost.pop(name, None)
             self.called = {key for key in self.called if key[0] not in names}
+            attempts = dict(
+                self.desk.db.execute(
+                    "SELECT instant_s, attempt FROM launch WHERE kind = 0 AND attempt AND sid = "
+                    "(SELECT sid FROM schedule WHERE id = ?)",
+                    (change.id,),
+                )
+            )
+            # One that was in doubt, and that a person said was not made, has had its number.
+            self.called |= {
+                (launch_name(change.id, instant_s), attempts[instant_s])
+                for instant_s in change.instants_s
+                if instant_s in attempts
+            }
             self.succeeded -= names
             self.doubted -= names
 

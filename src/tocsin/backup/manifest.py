@@ -85,7 +85,7 @@ def is_signed(backup: BackupManifest, owner: Owner) -> bool:
 def _text(backup: BackupManifest) -> str:
     """All that it says, and nothing that could be read in two ways."""
     of = backup.snapshot
-    snapshot = (of.incarnation, of.origin, of.seq, of.time_ms, of.size, of.sha256, of.digest)
+    snapshot = (of.incarnation, of.origin, of.origin_seq, of.seq, of.time_ms, of.size, of.sha256, of.digest)
     stored = (backup.file, backup.stored_size, backup.stored_sha256, backup.members, backup.version)
     return f"backup {msgspec.json.encode((backup.format, *snapshot, *stored)).decode()}"
 

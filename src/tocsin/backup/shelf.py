@@ -43,20 +43,20 @@ class Journal(NamedTuple):
         return [each.manifest for each in self.found if not each.problem]
 
 
-def newest_first(
-    journals: Sequence[Journal], is_own: Callable[[BackupManifest], bool], now_ms: float
-) -> list[Journal]:
-    """The clock may have been ahead when a backup was made. If that was restored, the journal that went on from it is
-    the newer one, though its time is earlier."""
-    restored = {
-        backup.snapshot.origin for journal in journals for backup in journal.whole() if is_own(backup)
+def newest_first(journals: Sequence[Journal], is_own: Callable[[BackupManifest], bool]) -> list[Journal]:
+    """The clock may have been ahead when a backup was made. If its journal was lost then and restored, the one that
+    went on from it is the newer one, though its time is earlier: the former comes right behind it."""
+    times_ms = {journal.incarnation: journal.newest_ms() for journal in journals}
+    seqs = {
+        journal.incarnation: max((each.manifest.seq for each in journal.found), default=0)
+        for journal in journals
     }
-
-    def rank(journal: Journal) -> tuple[bool, int]:
-        is_over = journal.incarnation in restored and journal.newest_ms() > now_ms
-        return is_over, -journal.newest_ms()
-
-    return sorted(journals, key=rank)
+    for _ in journals:  # each of them may have gone on from another one
+        for journal in journals:
+            of = next((backup.snapshot for backup in journal.whole() if is_own(backup)), None)
+            if of is not None and of.origin in times_ms and seqs[of.origin] <= of.origin_seq:
+                times_ms[of.origin] = min(times_ms[of.origin], times_ms[journal.incarnation] - 1)
+    return sorted(journals, key=lambda journal: -times_ms[journal.incarnation])
 
 
 class Shelf:

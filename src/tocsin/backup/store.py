@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
@@ -75,9 +74,7 @@ class Backups:
         """All that claim to be backups, the newest first."""
         return self._patiently(
             lambda shelf, pulse: [
-                found
-                for journal in newest_first(shelf.journals(), self.is_own, time.time() * 1000)
-                for found in journal.found
+                found for journal in newest_first(shelf.journals(), self.is_own) for found in journal.found
             ]
         )
 

@@ -77,7 +77,7 @@ def _resolution(
         note[:REASON_LENGTH_MAX],
         replica,
         flight.order.attempt,
-        _told_call(flight, now_ms),
+        _call_of(flight, now_ms),
         None if outcome.ended_ms is None else _ended_ms(flight, outcome, now_ms),
         outcome.exit_code,
         settlement.retry_at_ms,
@@ -176,9 +176,8 @@ def _note_other(
     column.ended_ms.append(_ended_ms(flight, outcome, now_ms))
     column.exit_codes.append(outcome.exit_code)
     # Without a call, what is in doubt has no start.
-    told = (
-        _call_of(flight, now_ms) if settlement.state is LaunchState.IN_DOUBT else _told_call(flight, now_ms)
-    )
+    is_doubtful = settlement.state is LaunchState.IN_DOUBT or outcome.verdict is Verdict.UNKNOWN
+    told = _call_of(flight, now_ms) if is_doubtful else _told_call(flight, now_ms)
     _column(column.called_ms).append(told)
 
 

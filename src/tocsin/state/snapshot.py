@@ -47,7 +47,8 @@ class Manifest(msgspec.Struct, frozen=True):
     digest: str = ""
     """Of every row of every table: equal on all replicas at the same entry."""
     origin: str = ""
-    """The journal that was lost, and that this one goes on from."""
+    origin_seq: int = 0
+    """The journal that was lost, and the entry of it that this one goes on from."""
 
 
 class BrokenOff(Exception):
@@ -92,6 +93,7 @@ def write(
             size=partial.stat().st_size,
             sha256=_checksum(partial, check),
             origin=meta.origin,
+            origin_seq=meta.origin_seq,
         )
         _sync(partial)
         partial.replace(data_of(folder, meta.seq))

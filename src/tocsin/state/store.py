@@ -29,7 +29,8 @@ class Meta(msgspec.Struct):
 
     incarnation: str = ""
     origin: str = ""
-    """The journal that was lost, and that this one goes on from."""
+    origin_seq: int = 0
+    """The journal that was lost, and the entry of it that this one goes on from."""
     seq: int = 0
     term: int = 0
     leader: str = ""
@@ -43,6 +44,8 @@ class Meta(msgspec.Struct):
     """The latest such moment that there has been. It stays where it is: the clock may be put forward again."""
     lost_since_ms: int = 0
     """The last entry that was not lost, by its own time, as long as it is not known what time it is now."""
+    lost_from_ms: int = 0
+    """The last entry before the latest loss, by its own time."""
     lost_ahead_from_ms: int = 0
     lost_ahead_until_ms: int = 0
     """The record was lost while the clock was ahead: what is planned in this time may have been launched as well."""
@@ -138,7 +141,7 @@ class Store:
         """A new state, or the one that a journal was born to go on from, becomes that journal's own."""
         meta = self.meta
         if meta.incarnation not in ("", incarnation):
-            meta.origin = meta.incarnation
+            meta.origin, meta.origin_seq = meta.incarnation, start.seq
         meta.incarnation, meta.last_id = incarnation, start.id
         meta.mark = meta.mark or incarnation[:MARK_CHARACTERS]
         self.transact(lambda db: save_meta(db, meta))

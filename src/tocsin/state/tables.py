@@ -12,11 +12,12 @@ again; launches are counted after the fact, in the order of their numbers, never
 SCHEMA_VERSION = 9
 
 STARTED_AT = (
-    "CASE WHEN {0}state = 12 THEN NULL WHEN {0}state = 14 AND {0}attempt <= 1 AND {0}accepted_ms IS NULL "
-    "THEN {0}called_ms ELSE coalesce({0}called_ms, {0}started_ms) END"
+    "CASE WHEN {0}state = 12 THEN NULL WHEN {0}called_ms IS NOT NULL THEN {0}called_ms "
+    "WHEN {0}attempt <= 1 AND ({0}state = 14 OR {0}reason LIKE 'resolved%') THEN NULL "
+    "WHEN {0}doubt = 1 AND {0}attempt > 1 THEN {0}attempt_ms ELSE {0}started_ms END"
 )
-"""When a launch was started, as it is shown: at its first call. What was skipped never was, whatever was written. What
-is in doubt may have waited for a free place, and then nobody knows."""
+"""When a launch was started, as it is shown: at its first call that is known. What was skipped never was, whatever was
+written. What is in doubt, or was, may have waited for a free place, and then nobody knows."""
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;

@@ -11,6 +11,7 @@ from tocsin.state.apply.epochs import (
     LONG_MS,
     UNPROVEN_AT_MOST_MS,
     leapt,
+    loss_is_ahead,
     lost_ahead,
     proven_again_ms,
     went_back,
@@ -46,6 +47,7 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     is_held = before_ms < meta.proven_again_ms
     meta.proven_upto_s, meta.proven_again_ms = NEVER_S, 0
     lost_ahead(context, change.now_ms)
+    loss_is_ahead(meta, change.now_ms)
     left_ms = went_back(context, before_ms, change.now_ms)
     if is_held and left_ms > LONG_MS:
         since_ms = change.now_ms - left_ms

@@ -10,14 +10,14 @@ known where nothing was launched.
 from __future__ import annotations
 
 from tocsin.state.apply.context import Context
-from tocsin.state.store import CLOCKS_APART_MS
+from tocsin.state.store import CLOCKS_APART_MS, DOUBT_OPEN_MS, Meta
 
 LONG_MS = 60_000
 """A leap is longer than this."""
 UNPROVEN_TIMES = 10
 """A leap is wrong for so many times its length, at the most, before somebody notices."""
 UNPROVEN_AT_MOST_MS = 7 * 86_400_000
-FITTING_TIMES = 10
+FITTING_TIMES = 4
 """A clock that is ahead is put right, at the latest, when this part of the time by which it was ahead is left."""
 PASSED_MIN_MS, PASSED_MAX_MS = 600_000, 3_600_000
 """So much time may have passed between the last entry that was kept and the loss, at the least, and at the most if no
@@ -70,9 +70,9 @@ def lost_ahead(context: Context, now_ms: int) -> None:
     """It is known what time it is after the record was lost. If its last entry lies ahead, the clock was, and so does
     what was launched in the lost time, of whatever schedule: it is in doubt when its time comes.
 
-    By how much the clock was ahead is told by the newest leap that fits, and that tells how much time may have passed
-    between the last entry and the loss. A leap that is much longer, such as a night in which the machine was off, has
-    nothing to do with it.
+    By how much the clock was ahead may be told by a leap that fits, and that tells how much time may have passed
+    between the last entry and the loss. Of several the longest counts. One that is much longer, such as a night in
+    which the machine was off, has nothing to do with it.
     """
     db, meta, _ = context
     since_ms, meta.lost_since_ms = meta.lost_since_ms, 0
@@ -81,16 +81,24 @@ def lost_ahead(context: Context, now_ms: int) -> None:
         return
     leap = db.execute(
         f"SELECT length_ms FROM epoch WHERE {_IS_OPEN} AND length_ms BETWEEN :ahead_ms AND :most_ms "
-        "ORDER BY epoch DESC",
+        "ORDER BY length_ms DESC",
         {"now_ms": since_ms, "ahead_ms": ahead_ms, "most_ms": FITTING_TIMES * ahead_ms},
     ).fetchone()
     passed_ms = min(ahead_ms, PASSED_MAX_MS) if leap is None else leap[0] - ahead_ms
+    _lies_ahead(meta, now_ms, since_ms, since_ms + max(passed_ms, PASSED_MIN_MS) + CLOCKS_APART_MS)
+
+
+def loss_is_ahead(meta: Meta, now_ms: int) -> None:
+    """The clock is put back to before the latest loss, which it had told the end of: all of it lies ahead."""
+    if now_ms < meta.lost_from_ms < meta.doubtful_until_ms < DOUBT_OPEN_MS:
+        _lies_ahead(meta, now_ms, meta.lost_from_ms, meta.doubtful_until_ms)
+
+
+def _lies_ahead(meta: Meta, now_ms: int, from_ms: int, until_ms: int) -> None:
     if meta.lost_ahead_until_ms <= now_ms:
-        meta.lost_ahead_from_ms = since_ms
-    meta.lost_ahead_from_ms = min(meta.lost_ahead_from_ms, since_ms)
-    meta.lost_ahead_until_ms = max(
-        meta.lost_ahead_until_ms, since_ms + max(passed_ms, PASSED_MIN_MS) + CLOCKS_APART_MS
-    )
+        meta.lost_ahead_from_ms, meta.lost_ahead_until_ms = from_ms, until_ms
+    meta.lost_ahead_from_ms = min(meta.lost_ahead_from_ms, from_ms)
+    meta.lost_ahead_until_ms = max(meta.lost_ahead_until_ms, until_ms)
 
 
 def proven_s(context: Context, now_ms: int) -> int:

@@ -62,7 +62,8 @@ def cancels_ordered(context: Context, change: c.CancelsOrdered) -> None:
 def accepted(context: Context, change: c.LaunchesAccepted) -> None:
     calls.note(context, change.lids, change.attempts, change.called_ms)
     context.db.executemany(
-        f"UPDATE launch SET state = {LaunchState.RUNNING:d}, accepted_ms = ? "
+        f"UPDATE launch SET state = {LaunchState.RUNNING:d}, accepted_ms = ?, "
+        "called_ms = CASE WHEN attempt = 1 THEN coalesce(called_ms, started_ms) ELSE called_ms END "
         f"WHERE lid = ? AND attempt = ? AND state = {LaunchState.STARTED:d}",
         zip(repeat(context.entry.time_ms), change.lids, change.attempts, strict=False),
     )
@@ -201,7 +202,7 @@ def attempts_failed(context: Context, change: c.AttemptsFailed) -> None:
             (retry_at_ms, reason, exit_code, attempt if is_doubtful else None, lid, attempt, held_ms),
         ).rowcount
         if touched:
-            _keep_attempt(context, lid, attempt, ended_ms, exit_code, reason)
+            _keep_attempt(context, lid, attempt, ended_ms, exit_code, reason, is_doubtful=is_doubtful)
             _close_if_cancelled(context, lid)
 
 
@@ -400,7 +401,8 @@ def _keep_doubt(context: Context, lid: int, attempt: int, told_ms: int | None = 
         "SELECT ended_ms, exit_code, reason FROM launch WHERE lid = ?", (lid,)
     ).fetchone()
     why = f"{RESOLVED}{reason or 'no answer'}"
-    _keep_attempt(context, lid, attempt, ended_ms if told_ms is None else told_ms, exit_code, why)
+    at_ms = ended_ms if told_ms is None else told_ms
+    _keep_attempt(context, lid, attempt, at_ms, exit_code, why, is_doubtful=True)
 
 
 def _has_others_in_the_way(context: Context, lid: int) -> bool:
@@ -445,11 +447,19 @@ def _named(context: Context, change: c.CancelRequested | c.LaunchResolved) -> tu
 
 
 def _keep_attempt(
-    context: Context, lid: int, attempt: int, ended_ms: int, exit_code: int | None, reason: str
+    context: Context,
+    lid: int,
+    attempt: int,
+    ended_ms: int,
+    exit_code: int | None,
+    reason: str,
+    *,
+    is_doubtful: bool = False,
 ) -> None:
     """An attempt that will not have been the last."""
+    started = "coalesce(attempt_ms, called_ms)" if is_doubtful else "coalesce(attempt_ms, started_ms)"
     context.db.execute(
-        "INSERT OR REPLACE INTO attempt SELECT lid, ?1, coalesce(attempt_ms, started_ms), "
+        f"INSERT OR REPLACE INTO attempt SELECT lid, ?1, {started}, "
         f"{_ENDED.format(told='?2', now=context.entry.time_ms)}, ?3, ?4 FROM launch WHERE lid = ?5",
         (attempt, ended_ms, exit_code, reason, lid),
     )

@@ -136,7 +136,7 @@ def restore_backup(
     print(f"restored the backup at sequence {made.seq}, of {moment(when)} ({away(when)}), into {data}")
     say(
         "what was launched since that moment is not known to it: it may have happened. Where on_doubt is 'skip' it is "
-        "not repeated"
+        "not repeated, and nothing is launched in the first half minute"
     )
     if made.time_ms > time.time() * 1000 + _AHEAD_MS:
         say(

@@ -23,8 +23,10 @@ from tocsin.targets.exec.reach import send_signal, until_gone
 from tocsin.targets.exec.records import VOID, Record
 from tocsin.targets.permissions import Permissions
 
-_HAND_OVERS_MAX = 64
-"""Orders on their way to a keeper at one time: far fewer than the socket holds."""
+_HAND_OVERS_MAX = 16
+"""Orders on their way to a keeper at one time. They are answered together, and then as many are sent in one go of the
+event loop, each with a switch to the keepers: with 64 of them, the leader's turn waited 0.1 s at each step for the loop.
+"""
 _SENDS_MAX = 3
 _LOOK_AGAIN_S = 0.05
 _AFTER_AUTHORITY_S = 0.02

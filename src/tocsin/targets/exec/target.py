@@ -25,7 +25,7 @@ from tocsin.targets.permissions import Permissions
 
 _HAND_OVERS_MAX = 16
 """Orders on their way to a keeper at one time. They are answered together, and then as many are sent in one go of the
-event loop, each with a switch to the keepers: with 64 of them, the leader's turn waited 0.1 s at each step for the loop.
+event loop, each with a switch to the keepers: with 64 of them, the leader's turn waited for it 0.1 s at each step.
 """
 _SENDS_MAX = 3
 _LOOK_AGAIN_S = 0.05

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from tests.core.desk import FAILED, START, Desk, at, only_flight, put
@@ -12,9 +13,10 @@ from tocsin.errors import Refused
 from tocsin.model import change as c
 from tocsin.model.command import Backfill, CancelLaunch, DeleteSchedule, LaunchNow, ResolveLaunch
 from tocsin.model.launch import HELD_MS, LaunchState
+from tocsin.model.schedule import Retry
 from tocsin.replica import outcomes
 from tocsin.replica.launcher import _order_of
-from tocsin.state import counts, queries, views
+from tocsin.state import counts, minutes, queries, views
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 UNKNOWN = Outcome(Verdict.UNKNOWN, "no answer")
@@ -75,6 +77,60 @@ def what_was_accepted_before_it_was_in_doubt_was_started(desk: Desk) -> None:
     desk.end(lid, UNKNOWN)
     (view,) = views.launches(desk.db, limit=10).items
     assert (view.state, view.started_at is not None) == ("in_doubt", True)
+
+
+def the_start_of_a_launch_that_was_in_doubt_does_not_move_with_its_further_attempts(desk: Desk) -> None:
+    _doubt(desk, cron=ONCE, retry=Retry(limit=5, backoff="2s"))
+    desk.now_ms += 25_000
+    lid = _resolve(desk, "relaunch")
+    again_ms = desk.now_ms
+    for _ in range(3):
+        desk.now_ms += 1_000
+        desk.end(lid, FAILED)
+        desk.now_ms += 60_000
+        desk.turn()
+    (view,) = views.launches(desk.db, limit=10).items
+    assert (view.attempt, view.started_at) == (5, datetime.fromtimestamp(again_ms / 1000, UTC))
+
+
+def what_was_cancelled_before_its_call_was_not_started(desk: Desk) -> None:
+    """It waited for a free place. Its place in the count of starts goes too."""
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.command(CancelLaunch(f"s-{START + 60}", "not wanted", "ann"))
+    desk.withdraw(lid)
+    (view,) = views.launches(desk.db, limit=10).items
+    assert (view.state, view.reason, view.attempt) == ("cancelled", "not wanted", 0)
+    assert (view.started_at, view.lateness_ms) == (None, None)
+    minute_ms = desk.now_ms // 60_000 * 60_000
+    counted = minutes.activity(desk.db, minute_ms, minute_ms + 60_000, 60_000).totals
+    assert (counted.started, counted.cancelled, counted.lateness_max_ms) == (0, 1, None)
+
+
+def a_further_attempt_that_was_cancelled_before_its_call_is_none(desk: Desk) -> None:
+    put(desk, cron=ONCE, retry=Retry(limit=5, backoff="2s"))
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.end(lid, FAILED)
+    at(desk, 70)
+    assert desk.flights[lid].order.attempt == 2
+    desk.command(CancelLaunch(f"s-{START + 60}", "not wanted", "ann"))
+    desk.withdraw(lid)
+    (view,) = views.launches(desk.db, limit=10).items
+    assert (view.state, view.attempt) == ("cancelled", 1)
+    assert view.started_at == datetime.fromtimestamp(START + 60, UTC)
+
+
+@pytest.mark.parametrize("reason", ["resolved on the phone", "Resolved: never mind"])
+def a_start_does_not_depend_on_the_words_of_a_cancellation(desk: Desk, reason: str) -> None:
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    desk.command(CancelLaunch(f"s-{START + 60}", reason, "ann"))
+    desk.end(only_flight(desk), Outcome(Verdict.CANCELLED))
+    (view,) = views.launches(desk.db, limit=10).items
+    assert (view.state, view.reason) == ("cancelled", reason)
+    assert view.started_at == datetime.fromtimestamp(START + 60, UTC)
 
 
 @pytest.mark.parametrize("outcome", ["failed", "succeeded", "relaunch"])

@@ -84,14 +84,20 @@ class Recounting(Desk):
 
     def _note_call(self, lid: int, old: Row | None, row: Row) -> None:
         """It was called later than it was started, or not at all."""
-        if old is None or row.started_ms is None or row.asked_ms is not None:
+        if old is None or row.started_ms is None:
             return
         minute = row.started_ms // MINUTE_MS
         late = self.late_ms.get(minute, {})
-        if row.state == LaunchState.SKIPPED and old.state < CLOSED_FROM and old.attempt:
+        is_over = old.state < CLOSED_FROM <= row.state != LaunchState.IN_DOUBT
+        if is_over and (row.state == LaunchState.SKIPPED or not row.attempt):
             self.counted[minute]["started"] -= 1
             late.pop(lid, None)
-        elif lid in late and row.called_ms is not None and row.called_ms != old.called_ms:
+        elif (
+            lid in late
+            and row.asked_ms is None
+            and row.called_ms is not None
+            and row.called_ms != old.called_ms
+        ):
             self._note_late(minute, lid, row.called_ms - row.planned_ms)
 
     def _rows(self) -> dict[int, Row]:

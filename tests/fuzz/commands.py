@@ -42,6 +42,7 @@ from tocsin.state import queries
 from tocsin.state.apply import apply
 from tocsin.state.digest import full_digest
 from tocsin.state.store import CLOCKS_APART_MS, Store, load_meta
+from tocsin.state.tables import started_at
 from tocsin.state.views import decode_spec
 from tocsin.targets.contract import Outcome, Verdict
 from tocsin.targets.null import NullTarget
@@ -512,6 +513,7 @@ class World:
         orphans = db.execute("SELECT sid FROM due WHERE sid NOT IN (SELECT sid FROM schedule WHERE enabled)")
         assert not orphans.fetchall(), "a schedule that is not there or paused is due"
         self._check_history()
+        self._check_starts()
         self._check_waits()
         silent = db.execute(
             "SELECT s.id FROM schedule s LEFT JOIN due d ON d.sid = s.sid WHERE s.enabled AND d.sid IS NULL "
@@ -590,6 +592,14 @@ class World:
             "(SELECT 1 FROM revision r WHERE r.sid = l.sid AND r.version = l.version)"
         ).fetchall()
         assert not lost, f"the version of launches was deleted: {lost}"
+
+    def _check_starts(self) -> None:
+        later = self.desk.db.execute(
+            f"SELECT l.lid, {started_at('l')} AS shown, a.started_ms FROM launch l JOIN attempt a ON a.lid = l.lid "
+            "AND a.attempt = (SELECT min(attempt) FROM attempt WHERE lid = l.lid AND started_ms IS NOT NULL) "
+            "WHERE shown > a.started_ms"
+        ).fetchall()
+        assert not later, f"launches that are shown as started after one of their attempts: {later}"
 
 
 _COMMANDS: tuple[Callable[[World, random.Random], cmd.Command], ...] = (

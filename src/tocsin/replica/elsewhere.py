@@ -248,7 +248,7 @@ class Elsewhere:
 
     def _call_again(self, flight: Flight, *, doubtful: bool) -> None:
         if flight.cancel is not None:
-            self._launcher.report(flight, Outcome(Verdict.CANCELLED))
+            self._launcher.withdraw([flight])
             return
         self.add_again(Again(flight, doubtful))
         self._wake()

@@ -190,6 +190,9 @@ class Launcher:
 
     def report(self, flight: Flight, outcome: Outcome) -> None:
         """An attempt ended."""
+        if outcome.is_uncalled:
+            self._withdraw([flight])
+            return
         self._note_uncounted(flight)
         if outcome.called_ms is not None:
             flight.note_call(outcome.called_ms)
@@ -327,7 +330,7 @@ class Launcher:
         """None: the call was not made."""
         slots = self._slots[flight.kind]
         if not await self._slot(flight, slots, lane):
-            return None if flight.cancel is None else Outcome(Verdict.CANCELLED)
+            return None
         try:
             return await self._call(flight)
         finally:
@@ -363,10 +366,8 @@ class Launcher:
 
     async def _call(self, flight: Flight) -> Outcome | None:
         """None: the call was not made."""
-        if flight.cancel is not None:
-            return Outcome(Verdict.CANCELLED)
         now_ms = self._clock.wall_ms()
-        if not self._may_call() or flight.is_late(now_ms):
+        if flight.cancel is not None or not self._may_call() or flight.is_late(now_ms):
             return None
         target = self._targets[flight.kind]
         outcome = await target.launch(self._empowered(flight, isinstance(target, PatientTarget)))

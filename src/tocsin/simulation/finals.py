@@ -12,7 +12,7 @@ from tocsin.model.ids import launch_name
 from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.simulation.history import Final, LaunchRow, MissedRow, VersionRow
 from tocsin.state.store import Store
-from tocsin.state.tables import STARTED_AT
+from tocsin.state.tables import started_at
 from tocsin.state.views import decode_spec
 
 
@@ -101,7 +101,7 @@ def _launches(db: sqlite3.Connection, ids: dict[int, str], prefix: str = "") -> 
     found = []
     for row in db.execute(
         "SELECT lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, "
-        f"{STARTED_AT.format('')}, "
+        f"{started_at(f'{prefix}launch', f'{prefix}attempt')}, "
         f"ended_ms, cancel, reason, held_ms, doubt FROM {prefix}launch ORDER BY lid"
     ):
         lid, sid, version, instant_s, kind, state, attempt, term, planned_ms, asked_ms, started_ms, *rest = (

@@ -17,7 +17,7 @@ from tocsin.model.launch import LaunchKind
 from tocsin.model.rule import encode_rule
 from tocsin.state.past import lost_until_ms
 from tocsin.state.queries import FORGOTTEN_UPTO_S
-from tocsin.state.tables import STARTED_AT
+from tocsin.state.tables import started_at
 from tocsin.state.views import decode_spec, reached
 
 FOREVER_MS = 1 << 62
@@ -99,7 +99,7 @@ def pasts(
     that nothing is recorded of and whose text, in its zone, has no instant in that time."""
     launches = db.execute(
         "SELECT l.sid, l.instant_s, l.version, l.state, l.planned_ms, l.asked_ms, "
-        f"{STARTED_AT.format('l.')}, l.reason "
+        f"{started_at('l')}, l.reason "
         "FROM json_each(?) j CROSS JOIN launch l INDEXED BY launch_by_name ON l.sid = j.value "
         f"AND l.instant_s >= ? AND l.instant_s < ? AND l.kind = {LaunchKind.SCHEDULED:d} LIMIT ?",
         (json.dumps(sids), from_s, to_s, ROWS_AT_ONCE + 1),

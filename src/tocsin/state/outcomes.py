@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tocsin.cron.zones import UNIX_MAX, Zone
 from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
-from tocsin.state.tables import STARTED_AT
+from tocsin.state.tables import started_at
 
 DAY_S = 86_400
 LOOKED_AT_MAX = 5_000
@@ -190,7 +190,7 @@ def missed(db: sqlite3.Connection, sid: int, from_s: int, until_s: int) -> list[
 _ROW = (
     "SELECT l.lid, l.instant_s, l.kind, l.version, l.state, l.attempt, "
     "coalesce(l.asked_ms, l.planned_ms, l.instant_s * 1000), l.asked_ms IS NOT NULL, "
-    f"{STARTED_AT.format('l.')}, l.attempt_ms, "
+    f"{started_at('l')}, l.attempt_ms, "
     "l.ended_ms, l.exit_code, l.retry_at_ms, l.reason, l.cancel, coalesce(o.replica, '') FROM launch l {index} "
     "LEFT JOIN office o ON o.term = l.term WHERE l.sid = :sid "
 )

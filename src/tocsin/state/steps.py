@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tocsin.errors import NotFound
 from tocsin.model.ids import LaunchName, parse_launch_name
 from tocsin.model.launch import CLOSED_FROM, LaunchState, StepView
-from tocsin.state.tables import STARTED_AT
+from tocsin.state.tables import started_at
 
 
 class _Row(NamedTuple):
@@ -61,7 +61,7 @@ def steps(db: sqlite3.Connection, name: str) -> list[StepView]:
 def _row(db: sqlite3.Connection, parts: LaunchName) -> _Row:
     found = db.execute(
         "SELECT lid, state, attempt, coalesce(planned_ms, instant_s * 1000), asked_ms, "
-        f"{STARTED_AT.format('')}, attempt_ms, "
+        f"{started_at('launch')}, attempt_ms, "
         "accepted_ms, ended_ms, retry_at_ms, exit_code, coalesce(reason, '') FROM launch "
         "WHERE instant_s = ? AND kind = ? AND sid IN "
         "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)",
@@ -104,7 +104,7 @@ def _last_attempt(row: _Row, former: list[_Step]) -> Iterator[_Step]:
     number = row.attempt
     is_told = any(step.attempt == number for step in former)
     if number and not is_told and row.state != LaunchState.SKIPPED:
-        yield _Step(row.attempt_ms or row.started_ms, 10 * number, "started", number)
+        yield _Step(row.attempt_ms if number > 1 else row.started_ms, 10 * number, "started", number)
         yield _Step(row.accepted_ms, 10 * number + 1, "accepted by its target", number)
     if row.state == LaunchState.RETRYING:
         yield _Step(row.retry_at_ms, 10 * number + 5, "next attempt planned", number + 1)

@@ -11,13 +11,28 @@ again; launches are counted after the fact, in the order of their numbers, never
 
 SCHEMA_VERSION = 9
 
-STARTED_AT = (
-    "CASE WHEN {0}state = 12 THEN NULL WHEN {0}called_ms IS NOT NULL THEN {0}called_ms "
-    "WHEN {0}attempt <= 1 AND ({0}state = 14 OR {0}reason LIKE 'resolved%') THEN NULL "
-    "WHEN {0}doubt = 1 AND {0}attempt > 1 THEN {0}attempt_ms ELSE {0}started_ms END"
-)
-"""When a launch was started, as it is shown: at its first call that is known. What was skipped never was, whatever was
-written. What is in doubt, or was, may have waited for a free place, and then nobody knows."""
+
+def started_at(launch: str, attempts: str = "attempt") -> str:
+    """When a launch was started, as it is shown: at its first call that is known. What was skipped never was, nor what
+    has no attempt, whatever was written. What is in doubt, or was, may have waited for a free place, and then nobody
+    knows; its first known call is that of the first attempt behind it. ``launch`` is the table's name or alias."""
+    later = (
+        f"SELECT a.started_ms FROM {attempts} a WHERE a.lid = {launch}.lid AND a.attempt > 1 "
+        "AND a.started_ms IS NOT NULL ORDER BY a.attempt LIMIT 1"
+    )
+    unknown = (
+        f"SELECT 1 FROM {attempts} a WHERE a.lid = {launch}.lid AND a.attempt = {launch}.attempt "
+        "AND a.started_ms IS NULL"
+    )
+    return (
+        f"CASE WHEN {launch}.state = 12 OR {launch}.attempt = 0 THEN NULL "
+        f"WHEN {launch}.called_ms IS NOT NULL THEN {launch}.called_ms "
+        f"WHEN {launch}.attempt <= 1 AND ({launch}.state = 14 OR {launch}.reason IS NOT NULL AND EXISTS ({unknown})) "
+        "THEN NULL "
+        f"WHEN {launch}.doubt = 1 AND {launch}.attempt > 1 THEN coalesce(({later}), {launch}.attempt_ms) "
+        f"ELSE {launch}.started_ms END"
+    )
+
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;

@@ -16,7 +16,7 @@ from tocsin.model.schedule import Schedule, ScheduleView
 from tocsin.model.target import kind_of
 from tocsin.model.token import reaches
 from tocsin.state.counts import counts as counts
-from tocsin.state.tables import STARTED_AT
+from tocsin.state.tables import started_at
 
 decode_spec = msgspec.msgpack.Decoder(Schedule).decode
 
@@ -27,7 +27,7 @@ _SCHEDULE = (
 _LAUNCH = (
     "SELECT l.lid, coalesce(s.id, (SELECT r.id FROM revision r WHERE r.sid = l.sid LIMIT 1), '?'), l.version, "
     "l.instant_s, l.kind, l.state, l.attempt, l.term, coalesce(o.replica, ''), coalesce(l.asked_ms, l.planned_ms), "
-    f"l.asked_ms, {STARTED_AT.format('l.')}, l.ended_ms, l.exit_code, l.retry_at_ms, l.cancel, l.reason "
+    f"l.asked_ms, {started_at('l')}, l.ended_ms, l.exit_code, l.retry_at_ms, l.cancel, l.reason "
     "FROM launch l {index}"
     "LEFT JOIN schedule s ON s.sid = l.sid LEFT JOIN office o ON o.term = l.term "
 )

@@ -77,6 +77,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     called_ms: int | None = None
     """When the call was made: when its first byte left, when the command began. None: it was not made, or it was made
     as soon as the target was asked to."""
+    is_uncalled: bool = False
+    """Certain that it was stopped before the call: the attempt was none. Only with ``cancelled``."""
 
     @property
     def is_too_late(self) -> bool:

@@ -97,6 +97,17 @@ def was_none(context: Context, lids: Sequence[int], attempts: Sequence[int]) -> 
     minutes.uncount_starts(context.db, rows)
 
 
+def were_none(context: Context, which: str, values: dict[str, int]) -> None:
+    """Those of these open launches that were started, and whose only attempt was withdrawn before the call, are to end
+    without another one: they are not counted as starts any more."""
+    rows = context.db.execute(
+        f"SELECT {_START}, 1, {_COUNTED} FROM launch "
+        f"WHERE attempt = 0 AND doubt IS NULL AND started_ms IS NOT NULL AND {_OPEN} AND {which}",
+        values,
+    ).fetchall()
+    minutes.uncount_starts(context.db, rows)
+
+
 def _recount(context: Context, calls: Sequence[tuple[int, int]], which: str = _OPEN) -> None:
     if not calls:
         return

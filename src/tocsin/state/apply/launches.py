@@ -164,6 +164,7 @@ def end_waiting(
         "reason = coalesce(?, cancel) || '; attempt ' || doubt || ' may have been made before' WHERE lid = ?",
         [(entry.time_ms, entry.time_ms + held_for_ms(spec), reason, lid) for lid, spec in doubtful],
     )
+    calls.were_none(context, which, values)
     certain = db.execute(
         f"UPDATE launch SET state = {state:d}, ended_ms = :now, retry_at_ms = NULL, reason = coalesce(:why, cancel) "
         f"WHERE doubt IS NULL AND {_OPEN} AND {which}",
@@ -456,8 +457,10 @@ def _keep_attempt(
     *,
     is_doubtful: bool = False,
 ) -> None:
-    """An attempt that will not have been the last."""
-    started = "coalesce(attempt_ms, called_ms)" if is_doubtful else "coalesce(attempt_ms, started_ms)"
+    """An attempt that will not have been the last. Of a first one in doubt only a call that was told is known: one that
+    waited in line has the time of its entry too."""
+    known = "CASE WHEN attempt > 1 THEN attempt_ms ELSE called_ms END"
+    started = known if is_doubtful else "coalesce(attempt_ms, started_ms)"
     context.db.execute(
         f"INSERT OR REPLACE INTO attempt SELECT lid, ?1, {started}, "
         f"{_ENDED.format(told='?2', now=context.entry.time_ms)}, ?3, ?4 FROM launch WHERE lid = ?5",

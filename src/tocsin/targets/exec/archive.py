@@ -146,6 +146,7 @@ def outcome_of(ended: dict[str, Any], clock: Clock | None) -> Outcome:
         exit_code=ended["exit_code"],
         permanent=ended["permanent"],
         ended_ms=ended_ms,
+        is_uncalled=ended.get("is_uncalled", False),
     )
 
 

@@ -43,7 +43,9 @@ class Keeper:
             if refusal is not None:
                 mouth.say(refusal)
             elif record.cancel_asked():
-                _conclude(record, mouth, ending("cancelled", "cancelled before it started"))
+                _conclude(
+                    record, mouth, {**ending("cancelled", "cancelled before it started"), "is_uncalled": True}
+                )
             else:
                 how = self._see_through(record, order, payload, mouth)
                 if how is None:

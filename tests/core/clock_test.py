@@ -650,3 +650,24 @@ def _due(desk: Desk) -> dict[str, int]:
 
 def _instants(desk: Desk) -> list[int]:
     return [instant_s for (instant_s,) in desk.db.execute("SELECT instant_s FROM launch WHERE kind = 0")]
+
+
+@pytest.mark.parametrize("is_restart", [True, False])
+def what_fell_due_while_the_clock_was_doubted_was_missed(is_restart: bool) -> None:
+    """Entries went on meanwhile, so the next leader sees no silence."""
+    desk = Desk(START)
+    put(desk, missed="skip")
+    at(desk, 60)
+    desk.commit(c.ClockDoubted(desk.now_ms))
+    desk.now_ms += 300_000
+    desk.commit(c.Checkpoint())
+    desk.now_ms += 1_000
+    if is_restart:
+        desk.take_office()
+    else:
+        desk.returned(desk.store.meta.undecided_since_ms)
+    desk.turns()
+    assert set(desk.states_of("s")) == {START + 60}
+    assert desk.store.meta.undecided_since_ms == 0
+    at(desk, 420)
+    assert set(desk.states_of("s")) == {START + 60, START + 420}

@@ -80,6 +80,34 @@ def where_all_clocks_step_nobody_decides_until_they_are_right(tmp_path: Path) ->
     _with(tmp_path, "abc", "abc", work)
 
 
+@pytest.mark.parametrize("how", ["resigns", "is cut off"])
+def what_fell_due_under_a_doubted_clock_was_missed_whoever_leads_next(tmp_path: Path, how: str) -> None:
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        await leader.propose(put("skip", cron="* * * * * *", missed="skip"))
+        for clock in town.clocks.values():
+            clock.offset_ms += DAYS_MS
+        await town.until(lambda: leader.meta.undecided_since_ms > 0)
+        first_s = leader.meta.undecided_since_ms // 1000 + 1
+        if how == "is cut off":
+            successor = await town.cut(leader.name)
+        else:
+            successor = next(each for each in town.replicas.values() if each is not leader)
+        until_s = SystemClock().wall_ms() // 1000
+        for name in town.clocks:
+            if name != leader.name:
+                town.clocks[name].offset_ms = 0
+        await town.leader(but=leader.name)
+        await _until_called(town, 4)
+        called = [
+            int(call.name.rpartition("-")[2]) for call in town.world.calls if call.name.startswith("skip-")
+        ]
+        assert not [instant_s for instant_s in called if first_s < instant_s < until_s]
+        assert successor.meta.undecided_since_ms == 0
+
+    _with(tmp_path, "abc", "abc", work)
+
+
 def what_a_person_confirms_the_other_replicas_believe_too(tmp_path: Path) -> None:
     async def work(town: Town) -> None:
         leader = await town.leader()

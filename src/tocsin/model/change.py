@@ -71,6 +71,13 @@ class ClockSet(_Change, frozen=True):
     """By a person."""
 
 
+class ClockDoubted(_Change, frozen=True):
+    """The leader's wall clock is not believed, and has not been for a while: nothing that depends on time was decided
+    since that moment, by the time that is believed. Whoever leads next has to know."""
+
+    since_ms: int
+
+
 class Checkpoint(_Change, frozen=True):
     """Every replica makes a snapshot at this very entry, so that snapshots can be compared."""
 
@@ -365,6 +372,7 @@ Change = (
     | Returned
     | Restored
     | ClockSet
+    | ClockDoubted
     | Checkpoint
     | EntrySkipped
     | LaunchesStarted

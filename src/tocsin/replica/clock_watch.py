@@ -106,6 +106,17 @@ class ClockWatch:
             self._stopped_ms = self._clock.wall_ms()
         return is_believed
 
+    def while_undecided(self, meta: Meta) -> list[c.Change]:
+        """What the journal has to hear while the clock is not believed: whoever leads next would take what falls due
+        meanwhile for late, however long that lasts."""
+        if self._stopped_ms is None or meta.undecided_since_ms:
+            return []
+        return (
+            [c.ClockDoubted(self._stopped_ms)]
+            if self._clock.wall_ms() - self._stopped_ms >= ABSENCE_MS
+            else []
+        )
+
     def before_deciding(self, now_ms: int, meta: Meta) -> list[c.Change]:
         """What the journal has to hear first: the clock is believed, and was put back; or nothing was decided for a
         while."""
@@ -115,8 +126,9 @@ class ClockWatch:
             found.append(c.ClockSet(now_ms, note=note, is_confirmed=False))
         stopped_ms = self._stopped_ms
         is_away = stopped_ms is not None and not 0 <= now_ms - stopped_ms < ABSENCE_MS
-        if is_away or meta.doubtful_until_ms == DOUBT_OPEN_MS:
-            since_ms = min(meta.time_ms if stopped_ms is None else stopped_ms, now_ms)
+        if is_away or meta.undecided_since_ms or meta.doubtful_until_ms == DOUBT_OPEN_MS:
+            known_ms = meta.undecided_since_ms or meta.time_ms
+            since_ms = min(known_ms if stopped_ms is None else stopped_ms, now_ms)
             found.append(c.Returned(since_ms, self._clock.is_counted))
         if not found:
             self._stopped_ms = None

@@ -239,6 +239,7 @@ class Leader:
             *forgotten,
             *outcomes,
             *([c.Checkpoint()] if self._vigil.is_checkpoint_due() else []),
+            *([] if may_decide else self._clock_watch.while_undecided(self._store.meta)),
             *resolutions(told, self._launcher.targets, reported_ms),
         ]
         asked = self._fitting(asked, changes)

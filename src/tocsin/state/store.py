@@ -37,6 +37,8 @@ class Meta(msgspec.Struct):
     time_ms: int = 0
     present_since_ms: int = 0
     absent_since_ms: int = 0
+    undecided_since_ms: int = 0
+    """Since when nothing that depends on time is decided, because the clock of who leads is not believed. 0: it is."""
     doubtful_until_ms: int = 0
     """The journal was lost and restored: what was planned before this moment may have been launched. If the clock is
     put back, this moment is put back as well."""

@@ -57,6 +57,7 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     meta.is_due_ahead = 1
     meta.present_since_ms = min(meta.present_since_ms, change.now_ms)
     meta.absent_since_ms = min(meta.absent_since_ms, change.now_ms)
+    meta.undecided_since_ms = min(meta.undecided_since_ms, change.now_ms)
     # The record may end a little ahead of this time, see ``_end_of_loss_ms``.
     is_doubtful(meta, min(meta.doubtful_until_ms, change.now_ms + LONG_MS + CLOCKS_APART_MS))
     (since_ms,) = db.execute(
@@ -65,6 +66,11 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
     db.execute("DELETE FROM absence WHERE until_ms > ?", (change.now_ms,))
     if since_ms is not None and since_ms < change.now_ms:
         db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (since_ms, change.now_ms))
+
+
+def clock_doubted(context: Context, change: c.ClockDoubted) -> None:
+    """Until somebody decides again, who says so by ``Returned`` or ``TookOffice``."""
+    context.meta.undecided_since_ms = context.meta.undecided_since_ms or change.since_ms
 
 
 def _bring_back(db: sqlite3.Connection, before_ms: int, now_ms: int) -> None:

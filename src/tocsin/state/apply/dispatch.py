@@ -35,6 +35,7 @@ _HANDLERS: dict[type, _Handler] = {
     c.Returned: office.returned,
     c.Restored: office.restored,
     c.ClockSet: clock.clock_set,
+    c.ClockDoubted: clock.clock_doubted,
     c.Checkpoint: office.checkpoint,
     c.EntrySkipped: office.entry_skipped,
     c.LaunchesStarted: occurrences.started,

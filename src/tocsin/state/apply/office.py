@@ -52,7 +52,9 @@ def took_office(context: Context, change: c.TookOffice) -> None:
     is_first, meta.term = meta.term == 0, change.term
     meta.leader = change.replica
     heard_ms = max(meta.time_ms, change.heard_ms)
-    if is_first or abs(entry.time_ms - heard_ms) > BRIEF_MS:
+    if meta.undecided_since_ms:
+        heard_ms = min(heard_ms, meta.undecided_since_ms)
+    if is_first or meta.undecided_since_ms or abs(entry.time_ms - heard_ms) > BRIEF_MS:
         since_ms = heard_ms or entry.time_ms
         was_absent(
             context,
@@ -153,6 +155,7 @@ def was_absent(
         # Nothing was launched since the record was lost, and its end was told by the slow clock.
         is_doubtful(meta, max(meta.doubtful_until_ms, until_ms + CLOCKS_APART_MS))
     meta.present_since_ms = until_ms
+    meta.undecided_since_ms = 0
     meta.absent_since_ms = min(since_ms, until_ms)
     context.db.execute("INSERT OR REPLACE INTO absence VALUES (?, ?)", (meta.absent_since_ms, until_ms))
     again_ms = proven_again_ms(since_ms, until_ms)

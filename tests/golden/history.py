@@ -122,6 +122,7 @@ def _absence(desk: Desk) -> None:
     desk.turns()
     _end_all(desk)
     desk.now_ms += 3_600_000
+    desk.commit(c.ClockDoubted(desk.now_ms - 60_000))
     desk.returned(desk.now_ms - 60_000)
     desk.turns()
     _end_all(desk)

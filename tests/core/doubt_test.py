@@ -91,6 +91,10 @@ def the_start_of_a_launch_that_was_in_doubt_does_not_move_with_its_further_attem
         desk.turn()
     (view,) = views.launches(desk.db, limit=10).items
     assert (view.attempt, view.started_at) == (5, datetime.fromtimestamp(again_ms / 1000, UTC))
+    desk.end(lid, UNKNOWN)
+    _resolve(desk, "failed")
+    (view,) = views.launches(desk.db, limit=10).items
+    assert (view.state, view.started_at) == ("failed", datetime.fromtimestamp(again_ms / 1000, UTC))
 
 
 def what_was_cancelled_before_its_call_was_not_started(desk: Desk) -> None:

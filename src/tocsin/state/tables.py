@@ -16,21 +16,16 @@ def started_at(launch: str, attempts: str = "attempt") -> str:
     """When a launch was started, as it is shown: at its first call that is known. What was skipped never was, nor what
     has no attempt, whatever was written. What is in doubt, or was, may have waited for a free place, and then nobody
     knows; its first known call is that of the first attempt behind it. ``launch`` is the table's name or alias."""
-    later = (
-        f"SELECT a.started_ms FROM {attempts} a WHERE a.lid = {launch}.lid AND a.attempt > 1 "
-        "AND a.started_ms IS NOT NULL ORDER BY a.attempt LIMIT 1"
-    )
-    unknown = (
-        f"SELECT 1 FROM {attempts} a WHERE a.lid = {launch}.lid AND a.attempt = {launch}.attempt "
-        "AND a.started_ms IS NULL"
-    )
+    of_it = f"FROM {attempts} a WHERE a.lid = {launch}.lid"
+    is_first_unknown = f"EXISTS (SELECT 1 {of_it} AND a.attempt = 1 AND a.started_ms IS NULL)"
+    later = f"(SELECT a.started_ms {of_it} AND a.attempt > 1 AND a.started_ms IS NOT NULL ORDER BY a.attempt LIMIT 1)"
     return (
         f"CASE WHEN {launch}.state = 12 OR {launch}.attempt = 0 THEN NULL "
         f"WHEN {launch}.called_ms IS NOT NULL THEN {launch}.called_ms "
-        f"WHEN {launch}.attempt <= 1 AND ({launch}.state = 14 OR {launch}.reason IS NOT NULL AND EXISTS ({unknown})) "
+        f"WHEN {launch}.attempt = 1 AND ({launch}.state = 14 OR {launch}.reason IS NOT NULL AND {is_first_unknown}) "
         "THEN NULL "
-        f"WHEN {launch}.doubt = 1 AND {launch}.attempt > 1 THEN coalesce(({later}), {launch}.attempt_ms) "
-        f"ELSE {launch}.started_ms END"
+        f"WHEN {launch}.attempt > 1 AND ({launch}.doubt = 1 OR {is_first_unknown}) "
+        f"THEN coalesce({later}, {launch}.attempt_ms) ELSE {launch}.started_ms END"
     )
 
 

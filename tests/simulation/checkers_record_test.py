@@ -239,6 +239,19 @@ def what_may_be_called_again_is_given_up_by_its_own_policies_after_a_loss() -> N
         assert len(found(telling, "rows true")) == findings
 
 
+def a_start_of_a_command_that_was_cancelled_before_it_began_is_found() -> None:
+    telling = at_workshop()
+    name, *_ = telling.launches(answer="cancelled")
+    telling.mark(name, state="cancelled", reason="cancelled", started_ms=(T0 + 60) * 1000)
+    telling.asked(T0 + 60, CancelLaunch(name))
+    assert [text for text in found(telling, "rows true") if name in text] == []
+    telling.history.calls = [call for call in telling.history.calls if call.name != name]
+    (wrong,) = [text for text in found(telling, "rows true") if name in text]
+    assert wrong.endswith("with a start, though it was never begun")
+    telling.mark(name, started_ms=None)
+    assert [text for text in found(telling, "rows true") if name in text] == []
+
+
 def a_cancellation_that_nobody_asked_for_is_found() -> None:
     telling = ordinary()
     name = f"s-{T0 + 60}"

@@ -4,7 +4,8 @@
 succeeded   a call of it was done and succeeded
 failed      no call of that attempt succeeded, or still goes on
 skipped     nothing was ever done under that name; the same holds for all that is recorded as missed
-cancelled   somebody asked for it, or a newer occurrence replaced it; a workshop did stop it
+cancelled   somebody asked for it, or a newer occurrence replaced it; a workshop did stop it, or never began it
+            and it has no start
 in_doubt    something went wrong at that time, or the receiver itself kept silent
 ==========  ====================================================================================
 
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 
 from tocsin.model.command import CancelLaunch
 from tocsin.model.ids import launch_name
+from tocsin.model.target import ExecTarget
 from tocsin.simulation.checkers.contract import Checker, Finding
 from tocsin.simulation.checkers.reading import (
     calls_by_name,
@@ -145,11 +147,18 @@ class _Truth:
         why = row.cancel or row.reason
         if row.name not in self._cancels and not why.startswith("replaced by"):
             return "nobody had asked for that"
+        if row.started_ms is not None and not calls and not is_doubtful(row) and self._is_command(row):
+            return "with a start, though it was never begun"
         for call in [] if is_doubtful(row) else self._remembered(calls):
             is_of_attempt = call.attempt == row.attempt and call.receiver == "workshop"
             if is_of_attempt and call.had_effect and call.answer == "succeeded":
                 return "it had succeeded"
         return ""
+
+    def _is_command(self, row: LaunchRow) -> bool:
+        """No network can have swallowed the call."""
+        version = self._specs.get((row.schedule, row.version))
+        return version is not None and isinstance(version.schedule.target, ExecTarget)
 
     def _wrong_doubt(self, row: LaunchRow, calls: list[Call]) -> str:
         version = self._specs.get((row.schedule, row.version))

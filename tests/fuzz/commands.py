@@ -28,7 +28,7 @@ from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model import command as cmd
 from tocsin.model.ids import launch_name, parse_launch_name
-from tocsin.model.launch import CLOSED_FROM, LaunchState
+from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
 from tocsin.model.new import columns_of
 from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.model.token import Token
@@ -600,6 +600,15 @@ class World:
             "WHERE shown > a.started_ms"
         ).fetchall()
         assert not later, f"launches that are shown as started after one of their attempts: {later}"
+        cancelled = self.desk.db.execute(
+            "SELECT (SELECT id FROM schedule WHERE sid = l.sid UNION SELECT id FROM revision WHERE sid = l.sid), "
+            f"l.instant_s, l.kind FROM launch l WHERE l.state = {LaunchState.CANCELLED:d} AND l.doubt IS NULL "
+            f"AND {started_at('l')} IS NOT NULL"
+        )
+        called = {name for name, _ in self.called}
+        for id, instant_s, kind in cancelled:
+            name = launch_name(id, instant_s, kind == LaunchKind.MANUAL)
+            assert name in called, f"{name} was cancelled before any call, and is shown as started"
 
 
 _COMMANDS: tuple[Callable[[World, random.Random], cmd.Command], ...] = (

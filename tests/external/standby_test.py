@@ -129,6 +129,77 @@ def a_stand_by_whose_clock_is_set_right_late_can_lead(
     eventually(lambda: _launches(again) > before + 2)
 
 
+def _with_shift(
+    place: Place, name: str, shift: ClockShift, monkeypatch: pytest.MonkeyPatch, *more: str
+) -> Service:
+    with monkeypatch.context() as patched:
+        for key, value in shift.environment.items():
+            patched.setenv(key, value)
+        return place.start(name, *more)
+
+
+def a_leader_that_is_restarted_leads_again_though_a_stand_by_with_a_wrong_clock_is_there(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, shift = place.start("a"), ClockShift(tmp_path)
+    leader.create("each/second", cron="* * * * * *")
+    shift.step(3_600)
+    standby = _with_shift(place, "b", shift, monkeypatch)
+    eventually(lambda: standby.ask("GET", "/readyz").status == 503)
+    term = _term(leader)
+    leader.stop()
+    leader = place.start("a")
+    eventually(lambda: leader.ask("GET", "/v1/status").json["role"] == "leader")
+    assert _term(leader) == term + 1, "nobody led in between"
+    before = _launches(leader)
+    eventually(lambda: _launches(leader) > before + 2)
+
+
+def a_leader_with_a_wrong_clock_resigns_when_a_stand_by_with_a_right_one_is_there(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The right one was away for so long that the other one took office."""
+    right, shift = place.start("a"), ClockShift(tmp_path)
+    right.create("each/second", cron="* * * * * *")
+    shift.step(3_600)
+    wrong = _with_shift(place, "b", shift, monkeypatch)
+    eventually(lambda: wrong.ask("GET", "/readyz").status == 503)
+    right.stop()
+    eventually(lambda: wrong.ask("GET", "/v1/status").json["role"] == "leader", within_s=40)
+    before = _launches(wrong)
+    right = place.start("a")
+    eventually(lambda: right.ask("GET", "/v1/status").json["role"] == "leader", within_s=20)
+    eventually(lambda: _launches(right) > before + 2)
+    eventually(lambda: wrong.ask("GET", "/v1/status").json["role"] == "follower")
+
+
+def a_stand_by_says_that_the_clock_of_its_leader_is_not_believed(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own clock is not that of the last leader either."""
+    shift = ClockShift(tmp_path)
+    leader = _with_shift(place, "a", shift, monkeypatch)
+    leader.create("each/second", cron="* * * * * *")
+    before = _launches(leader)
+    eventually(lambda: _launches(leader) > before + 1)
+    shift.step(3_600)
+    eventually(lambda: leader.ask("GET", "/readyz").status == 503)
+    (tmp_path / "other").mkdir()
+    other = ClockShift(tmp_path / "other")
+    other.step(20)
+    standby = _with_shift(place, "b", other, monkeypatch)
+    eventually(lambda: "The wall clock of the leader, a, is not believed" in _issues(standby))
+    assert leader.ask("GET", "/v1/status").json["role"] == "leader"
+
+
+def _term(service: Service) -> int:
+    return int(service.ask("GET", "/v1/status").json["term"])
+
+
+def _issues(service: Service) -> str:
+    return " ".join(service.ask("GET", "/v1/status").json["issues"])
+
+
 def a_stand_by_that_was_paused_while_its_leader_died_leads_and_launches(place: Place) -> None:
     """The records that the leader wrote in that time arrive together, and tell the time of then."""
     leader, standby = place.start("a"), place.start("b", "--clock-step", "11s")

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.etcd import damage_log
@@ -18,6 +19,8 @@ from tests.member.town import PATIENCE_S, House, Town, a_town, ids, imposter, ke
 from tocsin.errors import ClusterError, JournalUnavailable, NotFound
 from tocsin.journal.etcd.address import DEFAULT_PREFIX
 from tocsin.journal.etcd.client import EtcdClient
+from tocsin.journal.etcd.endpoints import Endpoint
+from tocsin.journal.etcd.failures import Said
 from tocsin.journal.etcd.messages import EtcdMember as Voter
 from tocsin.journal.etcd.roster import EtcdRoster
 from tocsin.member.chatter import Chatter
@@ -222,6 +225,65 @@ def a_removal_whose_answer_is_lost_is_one(
                 await until(is_removed, "c to be removed")
             assert set(await ids(a)) == {"a", "b"}
             assert {member.name for member in await roster.members()} == {"a", "b"}
+
+    asyncio.run(story())
+
+
+def a_server_that_is_ending_does_not_hide_what_the_others_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The etcd of a replica that was just removed answers for a moment that it has stopped."""
+    sound = EtcdClient._ask
+
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            _, _, c = await town.founded()
+            own = c.client().endpoints[0]
+
+            async def ask(client: EtcdClient, endpoint: Endpoint, *args: Any, **more: Any) -> bytes:
+                if endpoint == own:
+                    raise Said(2, "raft: stopped")
+                return await sound(client, endpoint, *args, **more)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(EtcdClient, "_ask", ask)
+                roster = EtcdRoster(c.client(), DEFAULT_PREFIX)
+                await roster.strike("x")
+                with pytest.raises(Said):  # it may have been carried out
+                    await c.client().remove_member(1)
+
+    asyncio.run(story())
+
+
+def a_removal_after_which_the_list_cannot_be_written_is_told_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound, struck = EtcdRoster.strike, list[str]()
+
+    async def strike(roster: EtcdRoster, name: str) -> None:
+        struck.append(name)
+        if len(struck) % 2 == 0:
+            raise JournalUnavailable("etcd does not answer")
+        await sound(roster, name)
+
+    async def story() -> None:
+        async with a_town(tmp_path) as town:
+            a, _, _ = await town.founded()
+            membership, said = town.membership(a), list[str]()
+
+            async def is_removed() -> bool:
+                """etcd refuses it until its members have been connected for five seconds."""
+                struck.clear()
+                try:
+                    await membership.remove("c")
+                except ClusterError as wrong:
+                    said.append(str(wrong))
+                return "c" not in await ids(a)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(EtcdRoster, "strike", strike)
+                await until(is_removed, "c to be removed")
+            assert "c has lost its vote, but it is not known whether it is off the list" in said[-1]
 
     asyncio.run(story())
 

@@ -19,7 +19,7 @@ from tocsin.replica.applying import DIGEST_EVERY
 from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.peers import NoPeers
 from tocsin.replica.recovery import check_not_diverged, diverged_mark, remedy_of_divergence
-from tocsin.replica.rounds import HELD_BACK_S, Rounds, compare, trimmable
+from tocsin.replica.rounds import HELD_BACK_S, YIELDED_S, Rounds, compare, trimmable
 from tocsin.state import snapshot
 
 _FAR = AGREE_MS + 1_000
@@ -435,10 +435,69 @@ def a_stand_by_whose_clock_is_set_right_late_goes_by_the_time_of_the_leader(is_s
     asyncio.run(work())
 
 
-def _alone(guard: ClockGuard, leader_offset_ms: Callable[[], int | None]) -> Rounds:
+@pytest.mark.parametrize(
+    ("ahead_ms", "opens_in_s", "may_stand"),
+    [
+        (0, 0.0, True),
+        (AGREE_MS - 1_000, 0.0, True),
+        (_FAR, 0.0, False),
+        (-9 * _FAR, 0.0, False),
+        (-9 * _FAR, 1.0 - YIELDED_S, False),
+        (_FAR, -YIELDED_S, True),
+        (-9 * _FAR, -YIELDED_S, True),
+    ],
+)
+def a_stand_by_whose_clock_is_not_that_of_the_last_leader_stands_after_the_others(
+    ahead_ms: int, opens_in_s: float, may_stand: bool
+) -> None:
+    async def work() -> None:
+        guard = ClockGuard(SystemClock())
+        offset_ms = guard.system_offset_ms() + ahead_ms
+        assert await _alone(guard, lambda: offset_ms, lambda: opens_in_s).may_stand() is may_stand
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("opens_in_s", "may_stand"), [(0.0, False), (-YIELDED_S, True)])
+def a_stand_by_whose_clock_has_stepped_stands_after_the_others(opens_in_s: float, may_stand: bool) -> None:
+    """It has heard of no leader."""
+
+    async def work() -> None:
+        clock = _Stepping()
+        guard = ClockGuard(clock)
+        guard.begin(0)
+        clock.step_ms = 2_400_000
+        assert await _alone(guard, lambda: None, lambda: opens_in_s).may_stand() is may_stand
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("is_another_right", [False, True])
+def a_leader_that_is_told_of_a_right_stand_by_is_wrong(is_another_right: bool) -> None:
+    async def work() -> None:
+        rounds = _alone(ClockGuard(SystemClock()), lambda: None, is_another_right=lambda: is_another_right)
+        assert (await rounds.ask_clock() is Verdict.WRONG) is is_another_right
+
+    asyncio.run(work())
+
+
+def _alone(
+    guard: ClockGuard,
+    leader_offset_ms: Callable[[], int | None],
+    opens_in_s: Callable[[], float] = lambda: -YIELDED_S,
+    is_another_right: Callable[[], bool] = lambda: False,
+) -> Rounds:
     """Of a stand-by that has no way to the others."""
     return Rounds(
-        NoPeers(), Handle(Ledger()), guard, Metrics(), _status, "", leader_offset_ms=leader_offset_ms
+        NoPeers(),
+        Handle(Ledger()),
+        guard,
+        Metrics(),
+        _status,
+        "",
+        leader_offset_ms=leader_offset_ms,
+        opens_in_s=opens_in_s,
+        is_another_right=is_another_right,
     )
 
 

@@ -69,9 +69,8 @@ class Membership:
             await self._roster.strike(name)
         if leaving is not None:
             await self._take_vote(name, known, leaving.voter)
-        # It may have been starting, and have enlisted itself again before it lost its vote.
         if leaving is not None:
-            await self._roster.strike(name)
+            await self._strike_again(name)
         _log.info("a replica was removed", name=name)
 
     async def _take_vote(self, name: str, known: Member | None, voter: Voter) -> None:
@@ -93,6 +92,16 @@ class Membership:
             if known is not None:
                 await self._roster.enlist(known)
             raise ClusterError(f"{name} was not removed: {wrong}", hint="try again in a moment") from wrong
+
+    async def _strike_again(self, name: str) -> None:
+        """The replica may have been starting, and have enlisted itself again before it lost its vote."""
+        try:
+            await self._roster.strike(name)
+        except JournalError as wrong:
+            raise ClusterError(
+                f"{name} has lost its vote, but it is not known whether it is off the list of replicas: {wrong}",
+                hint=f"ask another replica for the list: 'tocsin cluster'; if {name} is on it, remove it once more",
+            ) from wrong
 
     async def _leaving(self, name: str, known: Member | None) -> _Leaving | None:
         """The etcd member of that replica. Raises where the others could not decide anything without it."""

@@ -9,7 +9,8 @@ GROUP = "0"
 
 
 class Presence(msgspec.Struct, frozen=True):
-    """What a replica says of itself several times a second, as long as it leads."""
+    """What a replica says of itself several times a second, as long as it leads. A stand-by writes one only to tell a
+    leader that its clock agrees with the time of that leader (``agrees_in_term``)."""
 
     counter: int
     """Grows with every record of a term: a record that arrives late is recognised by it."""
@@ -23,3 +24,6 @@ class Presence(msgspec.Struct, frozen=True):
     is_clock_believed: bool = True
     """Is its wall clock believed? Otherwise that time is only counted on from the last one that was, and tells nobody
     anything."""
+    agrees_in_term: int = 0
+    """The term of a leader whose wall clock is not believed: the wall clock of this replica is, and it shows the time
+    that the leader counts on from the last one that was believed. 0: this replica says nothing of that."""

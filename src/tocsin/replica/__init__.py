@@ -6,6 +6,7 @@ The whole
 ``career``       following, standing for office, leading, and following again
 ``office``       who leads, and for how long that is certain
 ``peers``        the other replicas, as this one needs them
+``clock_witness`` a stand-by that cannot be asked tells a leader that doubts its clock that its own is right
 ``rounds``       every few seconds a look at them: digests, clocks, how far the journal can be trimmed
 
 One term in office, in the order of a launch

@@ -23,13 +23,13 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tocsin.clock import Clock, SystemClock
 from tocsin.decide.clock import AGREE_MS
 from tocsin.errors import Deposed, OfficeTaken
 from tocsin.journal.contract import Election, SeenPresence
-from tocsin.model.presence import GROUP
+from tocsin.model.presence import GROUP, Presence
 from tocsin.replica.absence import AbsenceMeter
 
 LEADER_S = 1.5
@@ -46,6 +46,14 @@ UNSEEN_S = 0.2
 """While nothing is known of the presence of others, a follower looks this often whether there is."""
 
 assert FOLLOWER_S >= LEADER_S * (1 + DRIFT_MAX) / (1 - DRIFT_MAX) + 0.1
+
+
+class DoubtingLeader(NamedTuple):
+    """A leader whose wall clock is not believed, as its presence tells."""
+
+    term: int
+    offset_ms: int
+    """Of the time that it counts on from the last one that was believed, from the clock here that never steps."""
 
 
 class Office(Protocol):
@@ -197,6 +205,7 @@ class ElectedOffice:
         self._heard_s: float | None = None
         self._told_s: float | None = None
         self._leader_offset_ms: int | None = None
+        self._doubting: DoubtingLeader | None = None
         self._observed_s = 0.0
         """When presence was last looked at."""
         self._versions: dict[str, int] = {}
@@ -220,21 +229,32 @@ class ElectedOffice:
             self._has_looked = True
             for replica, version, presence in seen:
                 self._versions[replica] = version
-                term = presence.terms.get(GROUP, 0)
+                if GROUP not in presence.terms:
+                    continue  # it holds no lease
+                term = presence.terms[GROUP]
                 if (term, presence.counter) <= self._heard or term < self._known_term + self._is_vacant:
                     continue  # it arrived late, or the group has no leader there
                 # One that follows another, with no gap between, was written just now, by a clock that agrees with ours.
                 # Of any other its own time counts: it may be old, or its writer may have decided by another time. But a
                 # clock that is ahead of ours must not hide that nobody was there.
                 is_fresh = self._heard[0] == term and at_s - self._observed_s <= FRESH_S
-                if is_fresh and presence.is_clock_believed and replica != self._name:
-                    self._leader_offset_ms = presence.sent_ms - round(at_s * 1000)
+                self._note_time(replica, presence, at_s, is_fresh=is_fresh)
                 is_fresh &= abs(at_ms - presence.sent_ms) <= AGREE_MS
                 self._heard = (term, presence.counter)
                 self._opens_s = max(self._opens_s, at_s + FOLLOWER_S)
                 self._heard_ms = at_ms if is_fresh else min(presence.sent_ms, at_ms)
                 self._heard_s, self._heard_seq = at_s, presence.seq
             self._observed_s = at_s
+
+    def _note_time(self, replica: str, presence: Presence, at_s: float, *, is_fresh: bool) -> None:
+        self._doubting = None
+        if not is_fresh or replica == self._name:
+            return
+        offset_ms = presence.sent_ms - round(at_s * 1000)
+        if presence.is_clock_believed:
+            self._leader_offset_ms = offset_ms
+        else:
+            self._doubting = DoubtingLeader(presence.terms[GROUP], offset_ms)
 
     def opens_in_s(self) -> float:
         with self._lock:
@@ -256,6 +276,12 @@ class ElectedOffice:
 
     def leader_offset_ms(self) -> int | None:
         return self._leader_offset_ms
+
+    def doubting_leader(self) -> DoubtingLeader | None:
+        """None: no other replica leads at this moment, or the wall clock of the one that does is believed."""
+        with self._lock:
+            is_heard = self._heard_s is not None and self._clock.elapsed_s() - self._heard_s <= FRESH_S
+            return self._doubting if is_heard and self._term is None else None
 
     def told_s(self, applied: int) -> float | None:
         """When the leader was last heard with nothing that is not applied here, up to ``applied``, by the clock that

@@ -27,6 +27,7 @@ from tocsin.replica.backuper import Backuper
 from tocsin.replica.career import Career
 from tocsin.replica.chain import ChainCheck
 from tocsin.replica.clock_guard import ClockGuard
+from tocsin.replica.clock_witness import ClockWitness
 from tocsin.replica.consents import NobodyElse, SkipConsents
 from tocsin.replica.digesting import Digesting, Digests
 from tocsin.replica.elsewhere import Elsewhere
@@ -40,7 +41,7 @@ from tocsin.replica.limits import Limits
 from tocsin.replica.liveness import DISK_TAKES_NO_WRITES, DiskProbe, Liveness
 from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
-from tocsin.replica.peers import Fate, Peers
+from tocsin.replica.peers import Fate, NoPeers, Peers
 from tocsin.replica.presence import Heartbeat, Host, Observer, PresencePart, Turns, in_thread
 from tocsin.replica.proposer import Proposer
 from tocsin.replica.publisher import SnapshotPublisher
@@ -196,6 +197,8 @@ class Parts:
                 lambda: self.snapshotter.newest,
                 lambda: self.career.any_leader is not None,
             )
+        self.liveness = Liveness(clock)
+        self._witness = self._make_witness()
         self.rounds = Rounds(
             setup.peers,
             setup.journal,
@@ -206,11 +209,12 @@ class Parts:
             self._trim_limit,
             setup.office.leader_offset_ms,
             setup.joined,
+            setup.office.opens_in_s,
+            lambda: self._witness is not None and self._witness.is_another_right,
         )
         self.career = Career(
             setup.office, self.follower, self._make_leader, self._may_stand, self._leap, clock
         )
-        self.liveness = Liveness(clock)
         self.presence = self._make_presence()
         self.chain_check = ChainCheck(setup.journal, store, clock, lambda: self.career.any_leader is not None)
         self.wal_checkpointer = WalCheckpointer(store.path, self.applier)
@@ -283,7 +287,15 @@ class Parts:
 
     def _known_problem(self) -> str:
         """Why nothing is decided, if that is known."""
+        if self.is_leader_in_doubt:
+            return self.problem or "the wall clock of the leader is not believed"
         return self.problem or ("" if self.guard.is_believed else "the wall clock is not believed")
+
+    @property
+    def is_leader_in_doubt(self) -> bool:
+        """Does another replica lead, and not believe its wall clock?"""
+        office = self._setup.office
+        return isinstance(office, ElectedOffice) and office.doubting_leader() is not None
 
     @property
     def has_authority(self) -> bool:
@@ -371,8 +383,27 @@ class Parts:
             observer = Observer(store, office, turns, self.guard, self._seq)
         assert isinstance(office, ElectedOffice | SoleOffice)
         return PresencePart(
-            office, heartbeat, observer, store, probe, self.liveness, self.guard, setup.presence_host
+            office,
+            heartbeat,
+            observer,
+            self._witness,
+            store,
+            probe,
+            self.liveness,
+            self.guard,
+            setup.presence_host,
         )
+
+    def _make_witness(self) -> ClockWitness | None:
+        """None: replicas have a way to each other, or there is only one."""
+        setup, office = self._setup, self._setup.office
+        if (
+            setup.presence is None
+            or not isinstance(office, ElectedOffice)
+            or not isinstance(setup.peers, NoPeers)
+        ):
+            return None
+        return ClockWitness(setup.name, setup.presence, office, self.liveness, self.guard, self._seq)
 
     def _on_snapshot(self, made: Manifest) -> None:
         if self.backuper is not None and self.career.role == "leader":

@@ -23,6 +23,7 @@ from tocsin.errors import Conflict, JournalError
 from tocsin.journal.contract import PresenceStore
 from tocsin.model.presence import GROUP, Presence
 from tocsin.replica.clock_guard import ClockGuard
+from tocsin.replica.clock_witness import ClockWitness
 from tocsin.replica.liveness import JUDGE_S, PROBE_S, DiskProbe, Liveness
 from tocsin.replica.nagging import Nag
 from tocsin.replica.office import FRESH_S, RENEW_S, ElectedOffice, SoleOffice
@@ -262,6 +263,7 @@ class PresencePart:
         office: ElectedOffice | SoleOffice,
         heartbeat: Heartbeat | None,
         observer: Observer | None,
+        witness: ClockWitness | None,
         store: PresenceStore | None,
         probe: DiskProbe,
         liveness: Liveness,
@@ -271,6 +273,7 @@ class PresencePart:
         self._office = office
         self._heartbeat = heartbeat
         self._observer = observer
+        self._witness = witness
         self._store = store
         self._probe = probe
         self._liveness = liveness
@@ -307,6 +310,8 @@ class PresencePart:
             running.append(asyncio.create_task(self._heartbeat.run(stop), name="heartbeat"))
         if self._observer is not None:
             running.append(asyncio.create_task(self._observer.run(stop), name="observer"))
+        if self._witness is not None:
+            running.append(asyncio.create_task(self._witness.run(stop), name="clock witness"))
         running.append(asyncio.create_task(self._judge(stop), name="liveness"))
         try:
             # The heartbeat decides when it is over; an observer waits for what may never come.

@@ -40,6 +40,9 @@ HELD_BACK_S = 1800.0
 """For so long the journal is kept for those who fetch a snapshot: who takes longer has to begin anew."""
 STAND_AGAIN_S = 1.0
 """A replica whose clock was found to be off asks again only after this time."""
+YIELDED_S = 15.0
+"""A replica that has no way to the others, and whose clock is not that of the last leader, waits so much longer before
+it stands. The last leader can be restarted in that time."""
 ALL_ASKED_S = 10.0
 """So long it waits for the answers of those that are starting as well, where the time matters most."""
 
@@ -107,9 +110,11 @@ class Rounds:
         trim_limit: Callable[[], int | None] = lambda: None,
         leader_offset_ms: Callable[[], int | None] = lambda: None,
         joined: Callable[[], Voters | None] = lambda: None,
+        opens_in_s: Callable[[], float] = lambda: -YIELDED_S,
+        is_another_right: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``leader_offset_ms``: what the leader's presence tells of its time, see ``Office``. ``joined``: the replicas
-        that have; None: not known."""
+        """``leader_offset_ms``, ``opens_in_s``: see ``Office``. ``joined``: the replicas that have; None: not known.
+        ``is_another_right``: see ``ClockWitness``."""
         self._peers = peers
         self._journal = journal
         self._clock = clock
@@ -119,6 +124,8 @@ class Rounds:
         self._trim_limit = trim_limit
         self._leader_offset_ms = leader_offset_ms
         self.joined = joined
+        self._opens_in_s = opens_in_s
+        self._is_another_right = is_another_right
         self._stop = asyncio.Event()
         self._trimmed = 0
         self._held_back_since_s: float | None = None
@@ -171,6 +178,7 @@ class Rounds:
             self._note_leader([clocks[name] for name, status in told.items() if status.role == "leader"])
         else:
             self._note_presence()
+            verdict = Verdict.WRONG if self._is_another_right() else verdict
         self.seen = Seen(statuses, clocks, verdict)
         return self.seen
 
@@ -245,10 +253,20 @@ class Rounds:
         if now_s < self._off_until_s:
             return False
         seen = await self.look()
-        self._off_until_s = now_s + STAND_AGAIN_S if seen.is_clock_off else 0.0
         if not seen.is_clock_off:
             self._compare_with_former_leader(seen)
-        return not seen.is_clock_off
+        may_stand = not seen.is_clock_off and not self._yields(seen)
+        self._off_until_s = 0.0 if may_stand else now_s + STAND_AGAIN_S
+        return may_stand
+
+    def _yields(self, seen: Seen) -> bool:
+        """Where the others cannot be asked, a replica whose clock differs from that of the last leader lets them take
+        office first. It would lead without deciding anything."""
+        if seen.statuses or self._opens_in_s() <= -YIELDED_S:
+            return False
+        offset_ms = self._leader_offset_ms()
+        is_apart = offset_ms is not None and abs(offset_ms - self._clock.system_offset_ms()) > AGREE_MS
+        return is_apart or not self._clock.is_believed
 
     def _compare_with_former_leader(self, seen: Seen) -> None:
         """The next entry must not be stamped with another time than the last ones, only because another replica writes

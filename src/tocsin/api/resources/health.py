@@ -301,7 +301,7 @@ def clock_problem(service: Service) -> str:
 def _clock_is_not_believed(service: Service) -> str:
     problem = clock_problem(service)
     if not problem:
-        return ""
+        return _leader_doubts_its_clock(service)
     problem = f"{problem[0].upper()}{problem[1:]}."
     if not service.replica.is_leader:
         return f"{problem} This replica does not decide anything if it comes to lead. 'chronyc tracking' tells more."
@@ -309,6 +309,17 @@ def _clock_is_not_believed(service: Service) -> str:
         f"{problem} Nothing is launched, nothing is forgotten and no token expires until it is right again or somebody "
         "says that it is: 'tocsin clock' shows it, 'tocsin clock confirm' confirms it, and 'timedatectl' or "
         "'chronyc tracking' tells where it is from."
+    )
+
+
+def _leader_doubts_its_clock(service: Service) -> str:
+    if not service.replica.parts.is_leader_in_doubt:
+        return ""
+    return (
+        f"The wall clock of the leader, {service.replica.meta.leader}, is not believed: nothing is launched until it "
+        "is right again or somebody says that it is ('tocsin clock', asked of the leader). If the clock here is "
+        "right, stop the leader for half a minute: then this replica can lead. 'chronyc tracking' on each machine "
+        "tells more."
     )
 
 

@@ -55,4 +55,7 @@ class Said(JournalUnavailable):
     @property
     def is_passing(self) -> bool:
         """Another member may answer better: no leader, a learner, on its way down, overloaded."""
-        return self.code in (UNAVAILABLE, DEADLINE_EXCEEDED) or "too many requests" in self.reason
+        is_ending = "raft: stopped" in self.reason  # etcd has no code of its own for this
+        return (
+            self.code in (UNAVAILABLE, DEADLINE_EXCEEDED) or is_ending or "too many requests" in self.reason
+        )

@@ -13,7 +13,7 @@ from tocsin.decide.retrace import Retrace
 from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model.audit import Finding
-from tocsin.model.command import Backfill, ResolveLaunch
+from tocsin.model.command import Backfill, DeleteSchedule, ResolveLaunch, SwitchSchedule
 from tocsin.model.entry import Entry
 from tocsin.model.launch import LaunchState
 from tocsin.replica.audits import retraced
@@ -156,6 +156,31 @@ def what_is_backfilled_again_after_it_expired_again_is_not_doubled(desk: Desk, h
         desk.expire(only_flight(desk))
         assert retraced(desk.db, live, _entries(desk)[judged:]) == []
         judged = len(desk.records)
+    assert _findings(desk) == []
+
+
+@pytest.mark.parametrize("how", ["expired", "withdrawn", "resolved", "told"])
+def a_backfill_whose_schedule_is_deleted_while_it_waits_is_an_end_without_a_start(
+    desk: Desk, how: str
+) -> None:
+    _not_launched(desk, how)
+    desk.command(SwitchSchedule("s", False))
+    _backfill(desk)
+    desk.command(DeleteSchedule("s"))
+    desk.turns()
+    assert desk.states_of("s")[START + 60] == "skipped"
+    for place in range(len(desk.records)):
+        assert _findings(desk, _entries(desk)[place:]) == []
+
+
+def what_waited_in_line_when_the_record_was_lost_may_end_without_a_start(desk: Desk) -> None:
+    put(desk, cron="@every 60s", overlap="queue", on_doubt="relaunch")
+    at(desk, 120)
+    desk.take_office()
+    desk.commit(c.Restored(desk.now_ms))
+    desk.command(DeleteSchedule("s"))
+    desk.turns()
+    assert desk.states_of("s")[START + 120] == "in_doubt"
     assert _findings(desk) == []
 
 

@@ -125,8 +125,8 @@ def a_missed_stretch_names_the_absence(desk: Desk) -> None:
     desk.take_office()
     desk.turns()
     assert _why(desk, 120) == (
-        "Not launched; missed: nobody was in office, and the policy launches only the last one. "
-        "Nobody was in office from 2023-11-14T22:14:01Z to 2023-11-14T22:24:00Z."
+        "Not launched; missed: nothing was decided at that time, and the policy launches only the last one. "
+        "Nothing was decided from 2023-11-14T22:14:01Z to 2023-11-14T22:24:00Z."
     )
 
 

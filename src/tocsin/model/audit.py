@@ -23,7 +23,7 @@ SKIPPED_FOR = (
 )
 """Why occurrences were not launched, in classes:
 
-``missed`` nobody was in office; ``lost_record`` a journal was lost, and it may have been launched; ``overlap`` and
+``missed`` nothing was decided then; ``lost_record`` a journal was lost, and it may have been launched; ``overlap`` and
 ``deadline`` the policies; ``deleted`` and ``edited`` the schedule was, or was paused, before it could be launched;
 ``imported`` its moment had passed when it came; ``resolved`` a person, or the replica that was to call, said so.
 """

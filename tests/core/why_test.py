@@ -130,6 +130,21 @@ def a_missed_stretch_names_the_absence(desk: Desk) -> None:
     )
 
 
+def a_stretch_whose_record_was_lost_does_not_say_that_nothing_was_decided(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 1)
+    desk.commit(*_renewal())
+    lost_ms, desk.now_ms = desk.now_ms, (START + 600) * 1000
+    desk.take_office()
+    desk.commit(c.Restored(lost_ms))
+    desk.turns()
+    told = _why(desk, 120)
+    assert "the record of this time was lost" in told
+    assert told.endswith(
+        " Nothing was decided from 2023-11-14T22:14:01Z to 2023-11-14T22:24:00Z, or the record of it was lost."
+    )
+
+
 def _renewal() -> list[object]:
     from tocsin.model import change as c
 

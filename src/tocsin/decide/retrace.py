@@ -251,6 +251,8 @@ def _of_version(
     if force.ended_seq is not None and seq > force.ended_seq:
         told = f"it was started under version {version}, which entry {force.ended_seq} had put an end to"
         return [_finding("not_in_force", sid, instant_s, told, seq, known)]
+    if force.settled_seq is not None and seq < force.settled_seq:
+        return []  # the text that was in force then may have been another
     try:
         is_right = is_occurrence(force.resolved, force.zone, force.rule, instant_s)
     except InvalidSchedule:

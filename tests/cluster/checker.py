@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 OPEN = {"started", "running", "retrying", "queued"}
-_MISSED = "Not launched; missed: nobody was in office"
+_MISSED = "Not launched; missed: nothing was decided at that time"
 _LOST = "Not launched; missed: the record of this time was lost"
 
 

@@ -10,7 +10,7 @@ from tests.cluster.checker import Call, Evidence
 
 CALL = Call("h-100", 1, 1, 50.0, True)
 DONE = {"schedule": "h", "state": "succeeded", "reason": ""}
-MISSED = "Not launched; missed: nobody was in office, and the policy launches only the last one."
+MISSED = "Not launched; missed: nothing was decided at that time, and the policy launches only the last one."
 
 
 def _evidence(calls: list[Call], launches: dict[str, Any], answer: str = MISSED, **fields: Any) -> Evidence:

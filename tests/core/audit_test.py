@@ -112,7 +112,7 @@ def jitter_is_no_lateness(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
-        ("missed: nobody was in office, and the policy is 'skip'", "missed"),
+        ("missed: nothing was decided at that time, and the policy is 'skip'", "missed"),
         ("missed: the record of this time was lost, it may have been launched, and ...", "lost_record"),
         ("overlap: s-1 was still open", "overlap"),
         ("deadline: it waited 100 s, 45 s are allowed", "deadline"),

@@ -73,7 +73,7 @@ def a_single_missed_occurrence_that_is_skipped_is_a_launch_with_a_reason(desk: D
     desk.turns()
     assert desk.states_of("s") == {START + 60: "skipped"}
     (reason,) = desk.db.execute("SELECT reason FROM launch").fetchone()
-    assert reason.startswith("missed: nobody was in office")
+    assert reason.startswith("missed: nothing was decided at that time")
 
 
 def missed_all_launches_every_one_of_them(desk: Desk) -> None:

@@ -9,14 +9,22 @@ import pytest
 from tests.core.desk import FAILED, START, Desk, at, only_flight, put
 
 from tocsin.decide import retrace
+from tocsin.decide.retention import Retention
 from tocsin.decide.retrace import Retrace
 from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model.audit import Finding
-from tocsin.model.command import Backfill, ResolveLaunch
+from tocsin.model.command import (
+    Backfill,
+    ConfirmClock,
+    DeleteSchedule,
+    RepairDue,
+    ResolveLaunch,
+    SwitchSchedule,
+)
 from tocsin.model.entry import Entry
 from tocsin.model.launch import LaunchState
-from tocsin.replica.audits import retraced
+from tocsin.replica.audits import Window, judge_next, retraced
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 _Entries = list[tuple[int, Entry]]
@@ -156,6 +164,31 @@ def what_is_backfilled_again_after_it_expired_again_is_not_doubled(desk: Desk, h
         desk.expire(only_flight(desk))
         assert retraced(desk.db, live, _entries(desk)[judged:]) == []
         judged = len(desk.records)
+    assert _findings(desk) == []
+
+
+@pytest.mark.parametrize("how", ["expired", "withdrawn", "resolved", "told"])
+def a_backfill_whose_schedule_is_deleted_while_it_waits_is_an_end_without_a_start(
+    desk: Desk, how: str
+) -> None:
+    _not_launched(desk, how)
+    desk.command(SwitchSchedule("s", False))
+    _backfill(desk)
+    desk.command(DeleteSchedule("s"))
+    desk.turns()
+    assert desk.states_of("s")[START + 60] == "skipped"
+    for place in range(len(desk.records)):
+        assert _findings(desk, _entries(desk)[place:]) == []
+
+
+def what_waited_in_line_when_the_record_was_lost_may_end_without_a_start(desk: Desk) -> None:
+    put(desk, cron="@every 60s", overlap="queue", on_doubt="relaunch")
+    at(desk, 120)
+    desk.take_office()
+    desk.commit(c.Restored(desk.now_ms))
+    desk.command(DeleteSchedule("s"))
+    desk.turns()
+    assert desk.states_of("s")[START + 120] == "in_doubt"
     assert _findings(desk) == []
 
 
@@ -318,6 +351,25 @@ def a_start_under_a_version_that_was_replaced_is_found(desk: Desk) -> None:
     stale = c.LaunchesStarted([1], [1], [START + 10], [START + 20], None, None)
     (found,) = _findings(desk, _with([*entries[:-2], entries[-1]], -1, stale))[-1:]
     assert found.kind == "not_in_force"
+
+
+def what_an_every_started_before_it_was_counted_anew_is_an_occurrence(desk: Desk) -> None:
+    """It was made and launched while the clock was ahead; the repair counts it from another moment."""
+    put(desk, cron="@every 37s")
+    at(desk, 37)
+    desk.end(only_flight(desk), SUCCEEDED)
+    desk.command(ConfirmClock((START - 3_600) * 1000))
+    desk.now_ms = (START - 3_600) * 1000
+    desk.command(RepairDue(["s"], is_last=True))
+    assert _findings(desk) == []
+    window = Window(START - 7_200, START + 7_200, desk.now_ms)
+    (judged,) = judge_next(desk.db, window, Retention(10**12, 10**9, 10**9), 0, 10).judged
+    assert [found.kind for found in judged.account.findings] == []
+    odd = c.LaunchesStarted([1], [1], [START - 3_599], [None], None, None)
+    found = _findings(desk, _with([*_entries(desk), (99, _entries(desk)[-1][1])], -1, odd))
+    assert "no_occurrence" in {finding.kind for finding in found}, (
+        "what is started behind the repair is judged by it"
+    )
 
 
 def an_end_of_what_was_never_started_is_found(desk: Desk) -> None:

@@ -125,8 +125,23 @@ def a_missed_stretch_names_the_absence(desk: Desk) -> None:
     desk.take_office()
     desk.turns()
     assert _why(desk, 120) == (
-        "Not launched; missed: nobody was in office, and the policy launches only the last one. "
-        "Nobody was in office from 2023-11-14T22:14:01Z to 2023-11-14T22:24:00Z."
+        "Not launched; missed: nothing was decided at that time, and the policy launches only the last one. "
+        "Nothing was decided from 2023-11-14T22:14:01Z to 2023-11-14T22:24:00Z."
+    )
+
+
+def a_stretch_whose_record_was_lost_does_not_say_that_nothing_was_decided(desk: Desk) -> None:
+    _put(desk)
+    _at(desk, 1)
+    desk.commit(*_renewal())
+    lost_ms, desk.now_ms = desk.now_ms, (START + 600) * 1000
+    desk.take_office()
+    desk.commit(c.Restored(lost_ms))
+    desk.turns()
+    told = _why(desk, 120)
+    assert "the record of this time was lost" in told
+    assert told.endswith(
+        " Nothing was decided from 2023-11-14T22:14:01Z to 2023-11-14T22:24:00Z, or the record of it was lost."
     )
 
 

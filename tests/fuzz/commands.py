@@ -22,6 +22,7 @@ from tests.core.desk import Desk
 
 from tocsin.decide import timeline
 from tocsin.decide.due import Decision, DueRow
+from tocsin.decide.retrace import Retrace
 from tocsin.decide.settling import new_row
 from tocsin.errors import Refused, TocsinError
 from tocsin.journal import codec
@@ -32,6 +33,7 @@ from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
 from tocsin.model.new import columns_of
 from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.model.token import Token
+from tocsin.replica.audits import retraced
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
 from tocsin.replica.many import Many, prepare_many
 from tocsin.replica.outcomes import changes_of
@@ -637,6 +639,7 @@ def play(seed: str, turns: Sequence[int]) -> Exception | None:
             world.turn(random.Random(f"{seed} {turn}"))
             world.check()
         _replay(world)
+        _retrace(world)
     except (AssertionError, sqlite3.Error, ValueError, TypeError, KeyError, TocsinError) as wrong:
         return wrong
     finally:
@@ -656,6 +659,21 @@ def _replay(world: World) -> None:
             apply(store, seq, codec.decode(raw, seq), raw)
         assert full_digest(store.db) == full_digest(world.desk.db), "a replay gives another state"
         store.close()
+
+
+def _retrace(world: World) -> None:
+    """The journal shows nothing that must not be: all of it, and what is left of it wherever it is trimmed. A start is
+    held against its version only if nothing was forgotten since: a journal reaches back less far than history does."""
+    entries = [(seq, codec.decode(raw, seq)) for seq, raw in enumerate(world.desk.records, 1)]
+    forgotten = [seq for seq, entry in entries for it in entry.changes if isinstance(it, c.HistoryForgotten)]
+    for first in range(0, len(entries), 10):
+        found = [
+            finding
+            for finding in retraced(world.desk.db, Retrace(), entries[first:])
+            if finding.kind not in ("no_occurrence", "not_in_force")
+            or (finding.sequence or 0) > max(forgotten, default=0)
+        ]
+        assert not found, f"from entry {first + 1} on: {found}"
 
 
 def shrink(seed: str, turns: Sequence[int]) -> list[int]:

@@ -9,9 +9,9 @@ from tocsin.model.command import LaunchNow, ResolveLaunch
 from tocsin.model.schedule import Retry
 from tocsin.simulation.history import History, MissedRow
 
-SKIP = "missed: nobody was in office, and the policy is 'skip'"
-LAST = "missed: nobody was in office, and the policy launches only the last one"
-ALL = "missed: nobody was in office, and 'all' launches at most 1000"
+SKIP = "missed: nothing was decided at that time, and the policy is 'skip'"
+LAST = "missed: nothing was decided at that time, and the policy launches only the last one"
+ALL = "missed: nothing was decided at that time, and 'all' launches at most 1000"
 
 
 # Overlap

@@ -13,7 +13,7 @@ from tocsin.model.schedule import Retry
 from tocsin.model.target import HttpTarget
 from tocsin.simulation.history import MissedRow
 
-NOBODY = "missed: nobody was in office, and the policy is 'skip'"
+NOBODY = "missed: nothing was decided at that time, and the policy is 'skip'"
 
 
 def stretch(from_s: int, before_s: int, reason: str = NOBODY, id: str = "s") -> MissedRow:

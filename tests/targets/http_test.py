@@ -8,15 +8,18 @@ import hmac
 import json
 import ssl
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from aiohttp import web
 
 from tocsin.model.target import HttpTarget as HttpSpec
+from tocsin.targets import http
 from tocsin.targets.contract import Outcome, Verdict
 from tocsin.targets.http import HttpTarget
 from tocsin.testing.targets import order_for
@@ -333,6 +336,48 @@ def silence_is_unknown_not_failed() -> None:
         assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, "no answer within 0.2s")
 
     _run(test)
+
+
+def _run_and_stand_still(answer: bytes, loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Outcome:
+    """One call with a time-out that ends while nothing else can happen in this process."""
+
+    async def answer_and_stand_still(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _whole_request(reader)
+        writer.write(answer[:9])
+        threading.Event().wait(0.5)
+        for _ in range(10):  # it takes some turns to read it all
+            await asyncio.sleep(0)
+        writer.write(answer[9:])
+        await reader.read()
+
+    async def call() -> Outcome:
+        async with asyncio.timeout(20), _raw_server(answer_and_stand_still) as url:
+            return await _call(url, timeout_s=0.1)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(call())
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def an_answer_that_came_while_the_process_stood_still_beyond_the_time_out_is_read(
+    monkeypatch: pytest.MonkeyPatch, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    monkeypatch.setattr(http, "_LATE_S", 0.1)
+    outcome = _run_and_stand_still(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", loop_factory)
+    assert outcome.verdict is Verdict.SUCCEEDED, outcome
+
+
+def silence_beyond_a_time_out_that_was_noticed_late_is_told_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "_LATE_S", 0.1)
+    monkeypatch.setattr(http, "_READ_S", 0.2)
+    outcome = _run_and_stand_still(b"", asyncio.new_event_loop)
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.reason.startswith("no answer within ")
+    assert outcome.reason.endswith(
+        "s (the process stood still, or was busy, when the time-out of 0.1s was over)"
+    )
 
 
 def the_shorter_of_both_time_outs_counts() -> None:

@@ -100,7 +100,7 @@ def what_was_missed_while_nobody_was_in_office_is_named_with_its_schedule(start,
     eventually(lambda: time.time() > stopped_s + absence_s)
     console = Console(start(tmp_path / "data"), chromium, trouble)
     page = console.open()
-    expect(needs(page)).to_contain_text("Nobody was in office, and 1 stretch of occurrences was given up")
+    expect(needs(page)).to_contain_text("1 stretch of occurrences was missed and given up")
     expect(needs(page).get_by_role("link", name="missed/tick")).to_have_attribute(
         "href", "/schedules/missed/tick"
     )

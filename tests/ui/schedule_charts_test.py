@@ -62,7 +62,7 @@ def only_so_many_launches_are_looked_at_and_the_newest_first(db: sqlite3.Connect
 
 def what_nobody_was_in_office_for_is_told_apart_from_what_a_policy_left_out(db: sqlite3.Connection) -> None:
     at = TUESDAY * 86_400
-    _launch(db, at, LaunchState.SKIPPED, reason="missed: nobody was in office")
+    _launch(db, at, LaunchState.SKIPPED, reason="missed: nothing was decided at that time")
     _launch(db, at + 1, LaunchState.SKIPPED, reason="overlap: one was open")
     found = outcomes.by_day(db, 1, [Stretch(at, at + 10, 0)])
     assert found.outcomes == {TUESDAY: {"missed": 1, "skipped": 1}}
@@ -114,7 +114,7 @@ def a_day_without_launches_is_not_a_day_of_which_nothing_is_known() -> None:
     missed = Day({"succeeded": 1}, is_missed=True)
     assert missed.worst == "missed"
     assert calendar.told(missed, TUESDAY, known=True) == (
-        "Tue 10 Nov: 1 launch, some missed: nobody was in office"
+        "Tue 10 Nov: 1 launch, some missed: nothing was decided at that time"
     )
     assert Day({}, is_unseen=True).worst == "unseen"
 

@@ -214,7 +214,8 @@ class _Walk:
         """Recorded, and no version had to see to it. A moment (``@at``) may lie before its schedule, a clock may have
         been put back, and a person may ask for what was paused then; but of its own text it must be an instant."""
         own = next((found for found in self._past.versions if found.version == row.version), None)
-        if own is None or is_occurrence(own.resolved, own.zone, own.rule, row.instant_s):
+        is_settled_anew = row.version in self._past.settled_anew
+        if own is None or is_settled_anew or is_occurrence(own.resolved, own.zone, own.rule, row.instant_s):
             self._counts.expected += 1
             self._count(row)
         elif row.started_ms is not None:

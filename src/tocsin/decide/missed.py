@@ -67,7 +67,7 @@ def catch_up(plan: Plan, schedule: str, first_s: int, presence: Presence) -> Cat
     last_s = _last_missed(plan, schedule, first_s, presence)
     policy = plan.rule.missed
     is_lost = first_s * 1000 < presence.doubtful_until_ms
-    why = RECORD_LOST if is_lost else "missed: nobody was in office"
+    why = RECORD_LOST if is_lost else "missed: nothing was decided at that time"
     if policy is Missed.SKIP:
         kept, given_up = last_s + 1, f"{why}, and the policy is 'skip'"
     elif policy is Missed.LAST:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple, TypeVar
 
 from tocsin.decide.audit import is_occurrence
@@ -251,6 +251,8 @@ def _of_version(
     if force.ended_seq is not None and seq > force.ended_seq:
         told = f"it was started under version {version}, which entry {force.ended_seq} had put an end to"
         return [_finding("not_in_force", sid, instant_s, told, seq, known)]
+    if force.settled_seq is not None and seq < force.settled_seq:
+        return []  # the text that was in force then may have been another
     try:
         is_right = is_occurrence(force.resolved, force.zone, force.rule, instant_s)
     except InvalidSchedule:
@@ -262,16 +264,18 @@ def _of_version(
 
 
 def _of_ends(seq: int, change: _Ends, known: Known) -> list[Finding]:
-    """Attempt 0 is the end of what waited and never began."""
+    """Attempt 0 is the end of what waited and never began. What is skipped was not called this time, whatever attempts
+    it had before: it may have waited for a backfill, or in line when a record was lost."""
     found: list[Finding] = []
-    for lid, attempt in zip(change.lids, change.attempts, strict=True):
+    states = change.states if isinstance(change, c.LaunchesEnded) else repeat(None)
+    for lid, attempt, state in zip(change.lids, change.attempts, states, strict=False):
         row = known.by_lid.get(lid)
         if attempt == 0 or (row is None and lid < known.next_lid):
             continue  # it is recorded no more
         if row is None:
             told = f"entry {seq} tells how launch number {lid} went on, and none was ever given this number"
             found.append(Finding(kind="no_start", schedule="", at=None, told=told, sequence=seq))
-        elif row.started_ms is None and not row.is_asked_after(seq):
+        elif row.started_ms is None and state != LaunchState.SKIPPED and not row.is_asked_after(seq):
             told = f"entry {seq} tells how it went on, and by the record it was never started"
             found.append(_finding("no_start", row.sid, row.instant_s, told, seq, known))
     return found

@@ -36,7 +36,7 @@ class Facts(NamedTuple):
     due_instant_s: int | None
     due_at_ms: int | None
     absences: list[tuple[int, int]]
-    """Times around the instant in which nobody was in office."""
+    """Times around the instant in which nothing was decided: nobody was in office, or the clock was not believed."""
     repeatable: frozenset[str]
     """Names of the launches that were to be called again when in doubt, by the version that each has."""
     history_age_ms: int
@@ -126,7 +126,10 @@ def _of_absence(facts: Facts) -> str:
     instant_ms = facts.instant_s * 1000
     for since_ms, until_ms in facts.absences:
         if since_ms <= instant_ms <= until_ms:
-            return f" Nobody was in office from {_shown(since_ms)} to {_shown(until_ms)}."
+            between = f"from {_shown(since_ms)} to {_shown(until_ms)}"
+            if instant_ms < facts.lost_until_ms or RECORD_LOST in (facts.missed_reason or ""):
+                return f" Nothing was decided {between}, or the record of it was lost."
+            return f" Nothing was decided {between}."
     return ""
 
 

@@ -23,7 +23,7 @@ SKIPPED_FOR = (
 )
 """Why occurrences were not launched, in classes:
 
-``missed`` nobody was in office; ``lost_record`` a journal was lost, and it may have been launched; ``overlap`` and
+``missed`` nothing was decided then; ``lost_record`` a journal was lost, and it may have been launched; ``overlap`` and
 ``deadline`` the policies; ``deleted`` and ``edited`` the schedule was, or was paused, before it could be launched;
 ``imported`` its moment had passed when it came; ``resolved`` a person, or the replica that was to call, said so.
 """
@@ -85,6 +85,8 @@ class Past(NamedTuple):
     """What is older may be no longer recorded: history has an age and a size."""
     passed_upto_s: Mapping[int, int] = {}
     """By version: the newest instant that an earlier one had decided: where it begins if a clock was put back."""
+    settled_anew: frozenset[int] = frozenset()
+    """Versions whose next instant was repaired: an ``@every`` may have been counted from another moment before."""
     spec: bytes = b""
     """The newest version of the schedule, as written."""
 
@@ -117,6 +119,8 @@ class Force(NamedTuple):
     zone: str
     rule: bytes | None
     ended_seq: int | None
+    settled_seq: int | None = None
+    """The last entry that repaired its next instant. An ``@every`` may have been counted from another moment before."""
 
 
 # What is told

@@ -160,7 +160,7 @@ def _judge(
     steps, looked_at = 0, len(portion.sids)
     for past in portion.pasts:
         told = account(past, from_s, upto_s)
-        if told.counts.unaccounted:
+        if told.counts.unaccounted or any(finding.kind == "no_occurrence" for finding in told.findings):
             told = account(accounts.excused(db, past, retention.each), from_s, upto_s)
         if portion.complete_upto_s is not None and told.judged_until_s is None:
             told = told._replace(judged_until_s=upto_s)

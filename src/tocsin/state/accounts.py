@@ -193,8 +193,8 @@ class _Gathered:
 
 
 def excused(db: sqlite3.Connection, past: Past, each: int) -> Past:
-    """With what is only asked for when nothing is recorded of an occurrence: how much of each schedule is kept, and
-    where its versions began if not at their own moment."""
+    """With what is only asked for when nothing is recorded of an occurrence, or a launch is none: how much of each
+    schedule is kept, where its versions began if not at their own moment, and which were repaired."""
     surplus = db.execute(
         "SELECT instant_s FROM launch WHERE sid = ? ORDER BY instant_s DESC LIMIT 1 OFFSET ?",
         (past.sid, max(0, each - 1)),
@@ -209,7 +209,9 @@ def excused(db: sqlite3.Connection, past: Past, each: int) -> Past:
         for version in past.versions
     }
     kept_since_s = past.kept_since_s if surplus is None else max(past.kept_since_s, surplus[0])
-    return past._replace(kept_since_s=kept_since_s, passed_upto_s=passed)
+    repaired = db.execute("SELECT version FROM record WHERE about = ? AND act = 'due repaired'", (past.id,))
+    settled_anew = frozenset(version for (version,) in repaired)
+    return past._replace(kept_since_s=kept_since_s, passed_upto_s=passed, settled_anew=settled_anew)
 
 
 def kept_since_s(db: sqlite3.Connection, before_ms: int, total: int) -> int:

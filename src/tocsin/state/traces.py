@@ -13,6 +13,10 @@ from tocsin.model.rule import encode_rule
 from tocsin.state.views import decode_spec
 
 _STARTED = "l.lid, l.sid, l.instant_s, l.kind, l.attempt, l.started_ms, l.asked_ms"
+_SETTLED_SEQ = (
+    "CASE WHEN v.resolved LIKE '@every%' THEN (SELECT max(e.seq) FROM record e "
+    "WHERE e.about = v.id AND e.version = v.version AND e.act = 'due repaired') END"
+)
 _OF_THESE = "sid IN (SELECT value FROM json_each(?))"
 
 
@@ -60,23 +64,24 @@ def known_versions(db: sqlite3.Connection, pairs: Sequence[tuple[int, int]]) -> 
     """By schedule and version; of former ones with the entry that ended them."""
     asked = (json.dumps(pairs),)
     there = db.execute(
-        "SELECT s.sid, s.version, s.id, s.resolved, s.zone, s.rule FROM json_each(?) j CROSS JOIN schedule s "
-        "ON s.sid = j.value ->> 0 AND s.version = j.value ->> 1",
+        f"SELECT v.sid, v.version, v.id, v.resolved, v.zone, v.rule, {_SETTLED_SEQ} "
+        "FROM json_each(?) j CROSS JOIN schedule v ON v.sid = j.value ->> 0 AND v.version = j.value ->> 1",
         asked,
     )
     found = {
-        (sid, version): Force(id, resolved, zone, rule, None)
-        for sid, version, id, resolved, zone, rule in there
+        (sid, version): Force(id, resolved, zone, rule, None, settled_seq)
+        for sid, version, id, resolved, zone, rule, settled_seq in there
     }
     gone = db.execute(
-        "SELECT r.sid, r.version, r.id, r.resolved, r.zone, r.spec, (SELECT min(e.seq) FROM record e "
-        "WHERE e.about = r.id AND ((e.version = r.version AND e.act = 'deleted') OR (e.version = r.version + 1 "
-        "AND e.act IN ('created', 'edited', 'paused', 'resumed', 'restored')))) "
-        "FROM json_each(?) j CROSS JOIN revision r ON r.sid = j.value ->> 0 AND r.version = j.value ->> 1",
+        "SELECT v.sid, v.version, v.id, v.resolved, v.zone, v.spec, (SELECT min(e.seq) FROM record e "
+        "WHERE e.about = v.id AND ((e.version = v.version AND e.act = 'deleted') OR (e.version = v.version + 1 "
+        f"AND e.act IN ('created', 'edited', 'paused', 'resumed', 'restored')))), {_SETTLED_SEQ} "
+        "FROM json_each(?) j CROSS JOIN revision v ON v.sid = j.value ->> 0 AND v.version = j.value ->> 1",
         asked,
     )
-    for sid, version, id, resolved, zone, spec, seq in gone:
-        found[sid, version] = Force(id, resolved, zone, encode_rule(decode_spec(spec).rule()), seq)
+    for sid, version, id, resolved, zone, spec, ended_seq, settled_seq in gone:
+        rule = encode_rule(decode_spec(spec).rule())
+        found[sid, version] = Force(id, resolved, zone, rule, ended_seq, settled_seq)
     return found
 
 

@@ -40,6 +40,10 @@ from tocsin.targets.secrets import SecretMissingError, SecretRules, read_secret
 _EXCERPT_BYTES_MAX = 4096
 _EXCERPT_CHARS_MAX = 300
 _EXCERPT_S = 1.0
+_LATE_S = 1.0
+"""A time-out that fires so much too late tells that the process stood still: an answer may have come, and be unread."""
+_READ_S = 1.0
+"""So long it takes at most to read it."""
 _TRY_LATER = (408, 425, 429)
 _NOT_THE_RECEIVER = (502, 504)
 """A gateway speaks for a receiver that it lost or gave up on: whether that one acted cannot be known."""
@@ -174,19 +178,32 @@ class _Call:
 
     async def _make(self) -> Outcome:
         timeout_s = _timeout_s(self._spec, self._order)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        limit = asyncio.timeout(None)
+        timer = loop.call_at(began_s + timeout_s, self._time_out, limit, began_s + timeout_s)
         try:
-            async with asyncio.timeout(timeout_s), self._passage.within_authority():
+            async with limit, self._passage.within_authority():
                 return await self._send(await self._headers())
         except (Denied, SecretMissingError) as error:
             return Outcome(Verdict.NOT_STARTED, str(error), permanent=True)
         except TimeoutError:
             return self._interrupted(
-                f"no answer within {timeout_s:g}s", f"no connection within {timeout_s:g}s"
+                _silence(timeout_s, loop.time() - began_s), f"no connection within {timeout_s:g}s"
             )
         except (aiohttp.ClientError, OSError) as error:
             return self._interrupted(f"no answer: {_why(error)}", _why(error))
         except ValueError as error:  # what aiohttp makes of an address or a header it cannot send
             return self._interrupted(f"no answer: {error}", "the request cannot be made", permanent=True)
+        finally:
+            timer.cancel()
+
+    def _time_out(self, limit: asyncio.Timeout, due_s: float) -> None:
+        """End the call, unless the process stood still until now: then a request that went out may have an answer that
+        nobody has read."""
+        now_s = asyncio.get_running_loop().time()
+        is_unread = now_s - due_s > _LATE_S and self._passage.called_ms is not None
+        limit.reschedule(now_s + _READ_S if is_unread else now_s)
 
     async def _headers(self) -> CIMultiDict[str]:
         secret = self._spec.secret
@@ -217,6 +234,15 @@ class _Call:
 def _timeout_s(spec: HttpSpec, order: Order) -> float:
     own_s = float(min(parse_duration(spec.timeout, field="target.timeout"), HTTP_TIMEOUT_S_MAX))
     return own_s if order.timeout_s is None else min(own_s, order.timeout_s)
+
+
+def _silence(timeout_s: float, waited_s: float) -> str:
+    if waited_s - timeout_s <= _LATE_S:
+        return f"no answer within {timeout_s:g}s"
+    return (
+        f"no answer within {waited_s:.0f}s (the process stood still, or was busy, when the time-out of {timeout_s:g}s "
+        "was over)"
+    )
 
 
 def _judge(spec: HttpSpec, status: int, excerpt: str) -> Outcome:

@@ -235,12 +235,13 @@ def _gap(replica: Replica, asked: int, first: int) -> bytes:
 
 
 def _loss(replica: Replica, place: Place, lost: str) -> bytes:
-    gap = Event(
-        id=_id(replica, place),
-        at=_now(replica),
-        kind=GAP,
-        reason=f"event {lost} is of a record that was lost; what is kept behind entry {place.seq - 1} follows",
-    )
+    """Of a record that was restored more than once since, nobody knows any more which of its events were lost."""
+    reason = f"event {lost} is of a record that was lost; what is kept behind entry {place.seq - 1} follows"
+    if place == Place(1, 0):
+        reason = (
+            f"event {lost} is of an earlier record, and may have been lost since; all that is kept follows"
+        )
+    gap = Event(id=_id(replica, place), at=_now(replica), kind=GAP, reason=reason)
     return frame_of(gap, GAP)
 
 

@@ -412,12 +412,12 @@ def _missed(found: Health) -> str:
     number = found.counts.missed
     if not number:
         return ""
-    stretches = "one stretch of occurrences was" if number == 1 else f"{number} stretches of occurrences were"
+    stretches = "One stretch of occurrences was" if number == 1 else f"{number} stretches of occurrences were"
     named = (
         ", ".join(f"'tocsin why {id} {instant_s}'" for id, instant_s in found.missed)
         or "'tocsin why ID TIME'"
     )
-    return f"Nobody was in office, and {stretches} given up in the last 24 hours: {named} tells more."
+    return f"{stretches} missed and given up in the last 24 hours: {named} tells more."
 
 
 def _snapshot_is_missing(service: Service, found: Health) -> str:

@@ -23,7 +23,7 @@ from tocsin.simulation.history import Final, History, LaunchRow, MissedRow, Vers
 
 ALL_MAX = 1000
 """So many missed occurrences of one schedule are launched at the most."""
-_NOBODY = "missed: nobody was in office"
+_NOBODY = "missed: nothing was decided at that time"
 _Absence = tuple[int, int]
 
 

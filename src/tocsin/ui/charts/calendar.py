@@ -90,7 +90,7 @@ def told(day: Day | None, at: int, *, known: bool) -> str:
         if day.outcomes.get(state)
     ]
     if day.is_missed and not day.outcomes.get("missed"):
-        parts.append("some missed: nobody was in office")
+        parts.append("some missed: nothing was decided at that time")
     if day.is_unseen:
         parts.append("more that were not looked at" if parts else "launches that were not looked at")
     elif len(parts) == 1 and day.launches:

@@ -671,3 +671,31 @@ def what_fell_due_while_the_clock_was_doubted_was_missed(is_restart: bool) -> No
     assert desk.store.meta.undecided_since_ms == 0
     at(desk, 420)
     assert set(desk.states_of("s")) == {START + 60, START + 420}
+
+
+@pytest.mark.parametrize(("terms", "is_missed"), [(1, False), (12, True)])
+def terms_that_begin_and_end_under_a_doubted_clock_add_up(terms: int, is_missed: bool) -> None:
+    """Each is shorter than an absence, and nothing is decided in any."""
+    desk = Desk(START)
+    put(desk, cron="* * * * * *", missed="skip")
+    at(desk, 10)
+    for _ in range(terms):
+        desk.now_ms += 2_000
+        desk.commit(c.TookOffice(desk.store.meta.term + 1, "desk", is_timed=False))
+    desk.now_ms += 1_000
+    desk.take_office()
+    desk.turns()
+    late = [instant_s for instant_s in desk.states_of("s") if START + 10 < instant_s < desk.now_ms // 1000]
+    assert bool(late) is not is_missed
+
+
+def a_short_doubt_of_the_clock_is_only_late() -> None:
+    desk = Desk(START)
+    put(desk, cron="* * * * * *", missed="skip")
+    at(desk, 10)
+    desk.commit(c.TookOffice(desk.store.meta.term + 1, "desk", is_timed=False))
+    desk.now_ms += 3_000
+    desk.returned(desk.store.meta.undecided_since_ms)
+    desk.turns()
+    assert set(desk.states_of("s")) >= {START + 11, START + 12, START + 13}
+    assert desk.store.meta.undecided_since_ms == 0

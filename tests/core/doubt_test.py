@@ -112,6 +112,47 @@ def what_was_cancelled_before_its_call_was_not_started(desk: Desk) -> None:
     assert (counted.started, counted.cancelled, counted.lateness_max_ms) == (0, 1, None)
 
 
+def what_was_cancelled_before_its_call_can_be_backfilled(desk: Desk) -> None:
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.command(CancelLaunch(f"s-{START + 60}", "not wanted", "ann"))
+    desk.withdraw(lid)
+    assert desk.command(Backfill("s", START, START + 61)) == 1
+    desk.turns()
+    assert desk.flights[lid].order.attempt == 1
+
+
+@pytest.mark.parametrize("is_called", [True, False])
+def what_was_begun_again_and_is_in_doubt_has_a_start_only_if_its_call_is_known(
+    desk: Desk, is_called: bool
+) -> None:
+    """The majority was lost while it waited for a free place, and it waited again when its leader was killed."""
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    desk.withdraw(only_flight(desk))
+    desk.now_ms += 5_000
+    desk.turns()
+    lid = only_flight(desk)
+    if is_called:
+        desk.flights[lid].note_call(desk.now_ms + 2)
+    desk.now_ms += 5_000
+    desk.end(lid, UNKNOWN)
+    (view,) = views.launches(desk.db, limit=10).items
+    assert (view.state, view.attempt, view.started_at is not None) == ("in_doubt", 1, is_called)
+
+
+def what_was_begun_again_was_started_then(desk: Desk) -> None:
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    desk.withdraw(only_flight(desk))
+    desk.now_ms += 5_000
+    desk.turns()
+    desk.end(only_flight(desk), SUCCEEDED)
+    (view,) = views.launches(desk.db, limit=10).items
+    assert (view.state, view.lateness_ms) == ("succeeded", 5_000)
+
+
 def a_further_attempt_that_was_cancelled_before_its_call_is_none(desk: Desk) -> None:
     put(desk, cron=ONCE, retry=Retry(limit=5, backoff="2s"))
     at(desk, 60)

@@ -332,3 +332,17 @@ def kinds_may_be_asked_for_by_family() -> None:
     for wrong in ("launch", "*", "launch.", "LAUNCH.*", "gap"):
         with pytest.raises(InvalidInput, match="is not a kind of event"):
             kinds_of([wrong], field="kind")
+
+
+def the_doubt_of_a_launch_whose_repeat_was_cancelled_before_its_call_is_told(desk: Desk) -> None:
+    put(desk, cron="@at 2023-11-14T22:14:20Z", on_doubt="relaunch")
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.end(lid, Outcome(Verdict.UNKNOWN, "no answer"))
+    at(desk, 120)
+    assert desk.flights[lid].order.attempt == 2
+    desk.command(CancelLaunch(f"s-{START + 60}", "not wanted", "ann"))
+    desk.withdraw(lid)
+    last = _all_told(desk)[-1]
+    assert (last.kind, last.state, last.attempt) == ("launch.in_doubt", "in_doubt", 1)
+    assert last.reason == "not wanted; attempt 1 may have been made before"

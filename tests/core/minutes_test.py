@@ -42,6 +42,7 @@ class Row(NamedTuple):
     reason: str | None
     called_ms: int | None
     asked_ms: int | None
+    attempt_ms: int | None
 
 
 class Recounting(Desk):
@@ -92,18 +93,17 @@ class Recounting(Desk):
         if is_over and (row.state == LaunchState.SKIPPED or not row.attempt):
             self.counted[minute]["started"] -= 1
             late.pop(lid, None)
-        elif (
-            lid in late
-            and row.asked_ms is None
-            and row.called_ms is not None
-            and row.called_ms != old.called_ms
-        ):
-            self._note_late(minute, lid, row.called_ms - row.planned_ms)
+            return
+        is_begun_again = (old.attempt, row.attempt) == (0, 1)
+        called_ms = row.attempt_ms if is_begun_again and row.called_ms is None else row.called_ms
+        if lid in late and row.asked_ms is None and called_ms not in (None, old.called_ms):
+            assert called_ms is not None
+            self._note_late(minute, lid, called_ms - row.planned_ms)
 
     def _rows(self) -> dict[int, Row]:
         found = self.db.execute(
             "SELECT lid, kind, state, attempt, started_ms, coalesce(asked_ms, planned_ms, instant_s * 1000), "
-            "reason, called_ms, asked_ms FROM launch"
+            "reason, called_ms, asked_ms, attempt_ms FROM launch"
         )
         return {lid: Row(*rest) for lid, *rest in found}
 

@@ -83,7 +83,8 @@ class Naive:
         for line in self.timelines.values():
             if line.schedule is None:
                 continue
-            self._start_queued(line)
+            if not (line.schedule.enabled and line.schedule.overlap == "replace"):
+                self._start_queued(line)
             if line.schedule.enabled:
                 self._decide_line(line)
 

@@ -339,7 +339,8 @@ class World:
             assert not isinstance(result, Exception) or isinstance(result, Refused), repr(result)
             if isinstance(result, Exception):
                 continue
-            if isinstance(command, cmd.ResolveLaunch) and command.outcome == "relaunch":
+            # A person wants it once more, or says that it was not done: then a backfill may call it.
+            if isinstance(command, cmd.ResolveLaunch) and command.outcome in ("relaunch", "skipped"):
                 self.doubted.discard(command.name)
                 self.lost.pop(command.name, None)
             if isinstance(change, c.BackfillRequested) and isinstance(command, cmd.Backfill):

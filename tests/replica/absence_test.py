@@ -37,6 +37,18 @@ def a_long_silence_is_an_absence_also_when_it_is_over_before_anybody_looks() -> 
     assert meter.since_ms(62_000) is None
 
 
+def a_silence_while_another_one_is_written_down_is_not_lost() -> None:
+    """The process stood still once more before the journal had acknowledged the first one."""
+    meter = AbsenceMeter()
+    meter.restart(0)
+    meter.acknowledged(60_000)
+    assert meter.since_ms(60_000) == 0
+    meter.acknowledged(90_000)
+    meter.restart(60_000)
+    meter.acknowledged(90_500)
+    assert meter.since_ms(90_500) == 60_000
+
+
 def a_loop_that_was_busy_for_long_was_not_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(absence, "ABSENCE_MS", 1_500)
     monkeypatch.setattr(presence, "TICK_S", 0.2)

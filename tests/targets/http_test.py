@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import socket
 import ssl
 import subprocess
 import threading
@@ -434,6 +435,30 @@ def an_address_that_cannot_be_used_is_not_started() -> None:
     _run(test)
 
 
+def a_call_cancelled_before_it_was_connected_was_none() -> None:
+    async def test() -> None:
+        with socket.socket() as full:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            where = full.getsockname()
+            waiting = [socket.socket() for _ in range(4)]
+            for each in waiting:  # until nobody is let in any more
+                each.setblocking(False)
+                each.connect_ex(where)
+            async with _opened() as target:
+                order = order_for(HttpSpec(url=f"http://127.0.0.1:{where[1]}/"))
+                call = asyncio.create_task(target.launch(order))
+                await asyncio.wait([call], timeout=0.3)
+                await target.cancel(order)
+                outcome = await call
+            for each in waiting:
+                each.close()
+        assert (outcome.verdict, outcome.is_uncalled) == (Verdict.CANCELLED, True)
+        assert outcome.called_ms is None
+
+    _run(test)
+
+
 def a_call_cancelled_in_flight_says_that_it_may_have_been_received() -> None:
     async def test() -> None:
         reached = asyncio.Event()
@@ -451,6 +476,7 @@ def a_call_cancelled_in_flight_says_that_it_may_have_been_received() -> None:
             outcome = await call
             assert outcome.verdict is Verdict.CANCELLED
             assert "may have acted" in outcome.reason
+            assert not outcome.is_uncalled
             assert not target._pending
 
     _run(test)

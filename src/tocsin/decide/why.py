@@ -100,7 +100,9 @@ def _of_launch(launch: LaunchView, facts: Facts) -> str:
     attempts = f"; attempt {launch.attempt}" if launch.attempt > 1 else ""
     if launch.state == "in_doubt" and not when:
         when = " Whether and when it was called is not known"
-    return f"{who}{told}{reason}.{when}{late}{ended}{attempts}{'.' if when else ''}"
+    if not when:
+        return f"{who}{told}{reason}." + (f" Ended at {_iso(launch.ended_at)}." if launch.ended_at else "")
+    return f"{who}{told}{reason}.{when}{late}{ended}{attempts}."
 
 
 def _of_doubt(launch: LaunchView, facts: Facts) -> str:

@@ -35,6 +35,8 @@ class TookOffice(_Change, frozen=True):
     """When the former leader was last known to be there; 0: the last entry tells."""
     is_counted: bool = True
     """Is it known how much time has passed since? After a reboot only the wall clock tells, and it may be ahead."""
+    is_timed: bool = True
+    """False: the wall clock is not believed, so that nothing is decided yet."""
 
 
 class Resigned(_Change, frozen=True):

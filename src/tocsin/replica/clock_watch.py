@@ -127,8 +127,8 @@ class ClockWatch:
         stopped_ms = self._stopped_ms
         is_away = stopped_ms is not None and not 0 <= now_ms - stopped_ms < ABSENCE_MS
         if is_away or meta.undecided_since_ms or meta.doubtful_until_ms == DOUBT_OPEN_MS:
-            known_ms = meta.undecided_since_ms or meta.time_ms
-            since_ms = min(known_ms if stopped_ms is None else stopped_ms, now_ms)
+            own_ms = meta.time_ms if stopped_ms is None else stopped_ms
+            since_ms = min(meta.undecided_since_ms or own_ms, now_ms)
             found.append(c.Returned(since_ms, self._clock.is_counted))
         if not found:
             self._stopped_ms = None

@@ -371,7 +371,7 @@ class Launcher:
             return None
         target = self._targets[flight.kind]
         outcome = await target.launch(self._empowered(flight, isinstance(target, PatientTarget)))
-        if outcome.is_too_late:
+        if outcome.is_too_late or outcome.is_uncalled:
             return None
         flight.note_call(outcome.called_ms or now_ms)
         return outcome
@@ -417,7 +417,7 @@ class Launcher:
             outcome = await target.watch(flight.order)
         except Exception as broken:  # noqa: BLE001  # why: the same
             outcome = _broken(flight.kind, broken)
-        if outcome.is_too_late:
+        if outcome.is_too_late or outcome.is_uncalled:
             self._withdraw([flight])
         else:
             self._land(flight, outcome)

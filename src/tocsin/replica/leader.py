@@ -70,6 +70,7 @@ _END_WAITING = (
     | c.LaunchResolved
     | c.LaunchesEnded
     | c.AttemptsFailed
+    | c.HandOversWithdrawn
     | c.SchedulePut
 )
 """Changes that may end launches which wait to be called again. Where a former call of one may have gone out, it is put
@@ -310,7 +311,8 @@ class Leader:
         while True:
             now_ms, former = self._clock.wall_ms(), self._store.meta.leader
             heard_ms = min(around.office.heard_ms(former), now_ms)
-            changes: list[c.Change] = [c.TookOffice(self.term, around.name, heard_ms, self._clock.is_counted)]
+            is_counted, is_timed = self._clock.is_counted, self._clock.is_believed
+            changes: list[c.Change] = [c.TookOffice(self.term, around.name, heard_ms, is_counted, is_timed)]
             if since_ms is not None:
                 changes.append(c.Restored(since_ms, self._clock.is_believed))
             try:
@@ -404,7 +406,7 @@ class Leader:
             self._metrics.absences.inc()
         else:
             log.warning("the clock was put back")
-        self._around.office.absence_noted()
+        self._around.office.absence_noted(now_ms)
         return True
 
     async def _noticed_wrong_clock(self) -> bool:
@@ -426,7 +428,7 @@ class Leader:
         try:
             await self._proposer.commit(changes, self.term, now_ms)
             self._clock_watch.heard()
-            self._around.office.absence_noted()
+            self._around.office.absence_noted(now_ms)
             await self._hold_as_recorded()
         except JournalError as refused:
             await self._not_written(refused, None)
@@ -446,7 +448,7 @@ class Leader:
                     self._cancel(lid, reason)
             elif isinstance(change, c.ClockSet):
                 self._clock_watch.confirmed(change, self._store.meta)
-                self._around.office.absence_noted()
+                self._around.office.absence_noted(change.now_ms)
                 await self._hold_as_recorded()
             elif isinstance(change, c.CancelRequested) and isinstance(result, int):
                 self._cancel(result, change.reason)

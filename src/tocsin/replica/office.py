@@ -104,7 +104,9 @@ class Office(Protocol):
         """Since when nothing was acknowledged, if that was or is for too long. Until ``absence_noted``."""
         ...
 
-    def absence_noted(self) -> None: ...
+    def absence_noted(self, at_ms: int) -> None:
+        """It stands in the journal, up to that moment. Whatever came since is another one."""
+        ...
 
     def until_s(self) -> float | None:
         """When the lease ends, on the clock that counts through suspend. None: it does not end by itself."""
@@ -165,8 +167,8 @@ class SoleOffice:
     def absent_since_ms(self, now_ms: int) -> int | None:
         return self._meter.since_ms(now_ms)
 
-    def absence_noted(self) -> None:
-        self._meter.restart(self._clock.wall_ms())
+    def absence_noted(self, at_ms: int) -> None:
+        self._meter.restart(at_ms)
 
     def until_s(self) -> float | None:
         return None
@@ -347,8 +349,8 @@ class ElectedOffice:
     def absent_since_ms(self, now_ms: int) -> int | None:
         return self._meter.since_ms(now_ms)
 
-    def absence_noted(self) -> None:
-        self._meter.restart(self._clock.wall_ms())
+    def absence_noted(self, at_ms: int) -> None:
+        self._meter.restart(at_ms)
 
     def until_s(self) -> float | None:
         return self._until_s

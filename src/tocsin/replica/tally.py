@@ -58,11 +58,11 @@ def resolved(changes: Sequence[c.Change], results: Sequence[object]) -> Iterator
 
 
 def cancelled(changes: Sequence[c.Change], results: Sequence[object]) -> Iterator[int]:
-    """Launches that may have ended by this: those that were waiting for another attempt."""
+    """Launches that may have ended by this: those that were waiting for another attempt, or were not called yet."""
     for change, result in zip(changes, results, strict=True):
         if isinstance(change, c.CancelRequested) and isinstance(result, int):
             yield result
-        elif isinstance(change, c.CancelsOrdered):
+        elif isinstance(change, c.CancelsOrdered | c.HandOversWithdrawn):
             yield from change.lids
 
 

@@ -31,7 +31,7 @@ def known(
     asked = {"id": schedule_id, "from": from_s, "until": until_s}
     sids = "(SELECT sid FROM schedule WHERE id = :id UNION SELECT sid FROM revision WHERE id = :id)"
     launches = db.execute(
-        f"SELECT instant_s, state, started_ms IS NULL, reason, doubt FROM launch WHERE sid IN {sids} "
+        f"SELECT instant_s, state, attempt = 0, reason, doubt FROM launch WHERE sid IN {sids} "
         f"AND kind = {LaunchKind.SCHEDULED:d} AND instant_s >= :from AND instant_s < :until",
         asked,
     )

@@ -44,6 +44,8 @@ _LATE_S = 1.0
 """A time-out that fires so much too late tells that the process stood still: an answer may have come, and be unread."""
 _READ_S = 1.0
 """So long it takes at most to read it."""
+_ROUND_S = 0.05
+"""So long in any case: what came in the last moment is looked at behind the timer."""
 _TRY_LATER = (408, 425, 429)
 _NOT_THE_RECEIVER = (502, 504)
 """A gateway speaks for a receiver that it lost or gave up on: whether that one acted cannot be known."""
@@ -161,12 +163,9 @@ class _Call:
             current = asyncio.current_task()
             if not self._cancelled or (current is not None and current.cancelling()):
                 raise
-            how = (
-                "in flight; the receiver may have acted"
-                if self._passage.connected
-                else "before anything was sent"
-            )
-            outcome = Outcome(Verdict.CANCELLED, f"cancelled {how}")
+            is_sent = self._passage.connected
+            how = "in flight; the receiver may have acted" if is_sent else "before anything was sent"
+            outcome = Outcome(Verdict.CANCELLED, f"cancelled {how}", is_uncalled=not is_sent)
         return msgspec.structs.replace(
             outcome, ended_ms=self._clock.wall_ms(), called_ms=self._passage.called_ms
         )
@@ -203,7 +202,7 @@ class _Call:
         nobody has read."""
         now_s = asyncio.get_running_loop().time()
         is_unread = now_s - due_s > _LATE_S and self._passage.called_ms is not None
-        limit.reschedule(now_s + _READ_S if is_unread else now_s)
+        limit.reschedule(now_s + (_READ_S if is_unread else _ROUND_S))
 
     async def _headers(self) -> CIMultiDict[str]:
         secret = self._spec.secret

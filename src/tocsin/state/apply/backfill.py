@@ -34,7 +34,7 @@ def requested(context: Context, change: c.BackfillRequested) -> object:
             "called_ms = NULL, started_ms = NULL, attempt_ms = NULL, cancel = NULL, reason = ? "
             f"WHERE sid = ? AND instant_s = ? AND kind = {LaunchKind.SCHEDULED:d} "
             "AND doubt IS NULL "
-            f"AND (state = {LaunchState.SKIPPED:d} OR (state = {LaunchState.CANCELLED:d} AND started_ms IS NULL))",
+            f"AND (state = {LaunchState.SKIPPED:d} OR (state = {LaunchState.CANCELLED:d} AND attempt = 0))",
             (version, entry.time_ms, _WAITS, sid, instant_s),
         ).rowcount
         if revived:

@@ -1,7 +1,8 @@
 """When launches were called, which may be long after the entry of their start: a slot was awaited, a leader was killed.
 
-``started_ms`` stays what it is, the time of the entry. ``called_ms`` is the time of the first call, from which lateness
-is counted; ``attempt_ms`` that of the present attempt's.
+``started_ms`` stays what it is, the time of the entry. ``called_ms`` is the time of the first call, as its target told
+it, from which lateness is counted; ``attempt_ms`` that of the present attempt's call or, until that is told, of the
+entry that began it once more.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from tocsin.state.apply.context import HERD, Context, numbers
 _OPEN = f"state < {CLOSED_FROM}"
 _COUNTED = f"kind = {LaunchKind.SCHEDULED:d} AND asked_ms IS NULL AND (attempt_ms IS NULL OR attempt_ms > started_ms)"
 """Its lateness is in the histogram of a minute: to wait in line is not to be late."""
-_START = "started_ms, coalesce(planned_ms, instant_s * 1000), coalesce(called_ms, started_ms)"
+_START = (
+    "started_ms, coalesce(planned_ms, instant_s * 1000), "
+    "coalesce(called_ms, CASE WHEN doubt IS NULL THEN attempt_ms END, started_ms)"
+)
 
 
 def note(
@@ -81,9 +85,8 @@ def start_again(
         return
     _recount(context, [(lid, now_ms) for lid in firsts])
     context.db.execute(
-        "UPDATE launch SET called_ms = ? WHERE lid IN (SELECT value FROM json_each(?)) "
-        f"AND started_ms IS NOT NULL AND {_OPEN}",
-        (now_ms, numbers(firsts)),
+        f"UPDATE launch SET called_ms = NULL WHERE lid IN (SELECT value FROM json_each(?)) AND {_OPEN}",
+        (numbers(firsts),),
     )
 
 
@@ -100,11 +103,8 @@ def was_none(context: Context, lids: Sequence[int], attempts: Sequence[int]) -> 
 def were_none(context: Context, which: str, values: dict[str, int]) -> None:
     """Those of these open launches that were started, and whose only attempt was withdrawn before the call, are to end
     without another one: they are not counted as starts any more."""
-    rows = context.db.execute(
-        f"SELECT {_START}, 1, {_COUNTED} FROM launch "
-        f"WHERE attempt = 0 AND doubt IS NULL AND started_ms IS NOT NULL AND {_OPEN} AND {which}",
-        values,
-    ).fetchall()
+    ended = f"attempt = 0 AND started_ms IS NOT NULL AND {_OPEN} AND {which}"
+    rows = context.db.execute(f"SELECT {_START}, 1, {_COUNTED} FROM launch WHERE {ended}", values).fetchall()
     minutes.uncount_starts(context.db, rows)
 
 

@@ -39,6 +39,8 @@ def clock_set(context: Context, change: c.ClockSet) -> None:
         since_ms = min(meta.proven_upto_s * 1000, before_ms) if is_held else before_ms
         is_unproven(meta, since_ms, change.now_ms + UNPROVEN_AT_MOST_MS)
     absent_since_ms = before_ms if change.absent_since_ms is None else change.absent_since_ms
+    if meta.undecided_since_ms:
+        absent_since_ms = min(absent_since_ms, meta.undecided_since_ms)
     if before_ms and change.now_ms > max(before_ms, absent_since_ms + BRIEF_MS):
         # In this very entry: whoever leads next must not take for late what was missed.
         was_absent(context, since_ms=absent_since_ms, until_ms=change.now_ms, is_step=True)

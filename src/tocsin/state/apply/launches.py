@@ -63,7 +63,7 @@ def accepted(context: Context, change: c.LaunchesAccepted) -> None:
     calls.note(context, change.lids, change.attempts, change.called_ms)
     context.db.executemany(
         f"UPDATE launch SET state = {LaunchState.RUNNING:d}, accepted_ms = ?, "
-        "called_ms = CASE WHEN attempt = 1 THEN coalesce(called_ms, started_ms) ELSE called_ms END "
+        "called_ms = CASE WHEN attempt = 1 THEN coalesce(called_ms, attempt_ms, started_ms) ELSE called_ms END "
         f"WHERE lid = ? AND attempt = ? AND state = {LaunchState.STARTED:d}",
         zip(repeat(context.entry.time_ms), change.lids, change.attempts, strict=False),
     )
@@ -164,7 +164,7 @@ def end_waiting(
         "reason = coalesce(?, cancel) || '; attempt ' || doubt || ' may have been made before' WHERE lid = ?",
         [(entry.time_ms, entry.time_ms + held_for_ms(spec), reason, lid) for lid, spec in doubtful],
     )
-    calls.were_none(context, which, values)
+    calls.were_none(context, f"doubt IS NULL AND {which}", values)
     certain = db.execute(
         f"UPDATE launch SET state = {state:d}, ended_ms = :now, retry_at_ms = NULL, reason = coalesce(:why, cancel) "
         f"WHERE doubt IS NULL AND {_OPEN} AND {which}",

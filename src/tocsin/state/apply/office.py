@@ -54,7 +54,11 @@ def took_office(context: Context, change: c.TookOffice) -> None:
     heard_ms = max(meta.time_ms, change.heard_ms)
     if meta.undecided_since_ms:
         heard_ms = min(heard_ms, meta.undecided_since_ms)
-    if is_first or meta.undecided_since_ms or abs(entry.time_ms - heard_ms) > BRIEF_MS:
+    if not change.is_timed and not is_first:
+        meta.undecided_since_ms = heard_ms
+        return
+    meta.undecided_since_ms = 0
+    if is_first or abs(entry.time_ms - heard_ms) > BRIEF_MS:
         since_ms = heard_ms or entry.time_ms
         was_absent(
             context,
@@ -70,9 +74,14 @@ def resigned(context: Context, change: c.Resigned) -> None:
 
 
 def returned(context: Context, change: c.Returned) -> None:
-    if context.meta.doubtful_until_ms == DOUBT_OPEN_MS:
+    is_lost = context.meta.doubtful_until_ms == DOUBT_OPEN_MS
+    if is_lost:
         is_doubtful(context.meta, _end_of_loss_ms(context))
         lost_ahead(context, context.entry.time_ms)
+    is_brief = 0 <= context.entry.time_ms - change.absent_since_ms <= BRIEF_MS
+    if context.meta.undecided_since_ms and is_brief and not is_lost:
+        context.meta.undecided_since_ms = 0
+        return
     was_absent(
         context,
         since_ms=change.absent_since_ms,

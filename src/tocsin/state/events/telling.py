@@ -51,12 +51,16 @@ def event_of(entry: Opened, draft: Draft, known: Known) -> Event | None:
 def _of_launch(entry: Opened, draft: Draft, launch: Launch) -> Event | None:
     """An outcome that came too late changed nothing, and a cancel may have ended a launch at once."""
     kind, reason = draft.kind, draft.reason
-    cancelled_now = launch.state == LaunchState.CANCELLED and launch.ended_ms == entry.time_ms
-    if kind in ("launch.cancelling", "launch.retrying") and cancelled_now:
-        kind, reason = "launch.cancelled", launch.reason
+    if kind in ("launch.cancelling", "launch.retrying") and _is_over(entry, launch):
+        kind, reason = kind_of_state(launch.state), launch.reason
     elif kind in _FINAL and (kind_of_state(launch.state), launch.attempt) != (kind, draft.attempt):
         return None
     return _named(entry, draft, launch, kind=kind, reason=reason)
+
+
+def _is_over(entry: Opened, launch: Launch) -> bool:
+    """Did a cancellation end it in this very entry? If an earlier call may have gone out, it is in doubt."""
+    return launch.state in (LaunchState.CANCELLED, LaunchState.IN_DOUBT) and launch.ended_ms == entry.time_ms
 
 
 def _of_command(entry: Opened, draft: Draft, act: Act, known: Known) -> Event | None:
@@ -96,8 +100,7 @@ def _of_asked_launch(entry: Opened, draft: Draft, act: Act, launch: Launch) -> E
             entry, draft, launch, kind=kind, reason=reason, actor=act.actor, attempt=int(is_started)
         )
     if act.act == "cancelled":
-        ended_now = launch.state == LaunchState.CANCELLED and launch.ended_ms == entry.time_ms
-        kind = "launch.cancelled" if ended_now else "launch.cancelling"
+        kind = kind_of_state(launch.state) if _is_over(entry, launch) else "launch.cancelling"
         return _named(entry, draft, launch, kind=kind, actor=act.actor)
     if act.act == "resolved":
         if draft.kind == "launch.started" and launch.state == LaunchState.QUEUED:

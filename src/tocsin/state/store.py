@@ -48,6 +48,8 @@ class Meta(msgspec.Struct):
     """The last entry that was not lost, by its own time, as long as it is not known what time it is now."""
     lost_from_ms: int = 0
     """The last entry before the latest loss, by its own time."""
+    lost_due_ms: int = 0
+    """The earliest instant that was still to be decided then: it may have been caught up in the lost time."""
     lost_ahead_from_ms: int = 0
     lost_ahead_until_ms: int = 0
     """The record was lost while the clock was ahead: what is planned in this time may have been launched as well."""

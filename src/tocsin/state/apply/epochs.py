@@ -85,18 +85,13 @@ def lost_ahead(context: Context, now_ms: int) -> None:
         {"now_ms": since_ms, "ahead_ms": ahead_ms, "most_ms": FITTING_TIMES * ahead_ms},
     ).fetchone()
     passed_ms = min(ahead_ms, PASSED_MAX_MS) if leap is None else leap[0] - ahead_ms
-    # What was due already, or was to be caught up, has an earlier instant.
-    (first_s,) = db.execute(
-        "SELECT min(instant_s) FROM due WHERE instant_s > ?", (now_ms // 1000,)
-    ).fetchone()
-    from_ms = since_ms if first_s is None else min(since_ms, first_s * 1000)
-    _lies_ahead(meta, now_ms, from_ms, since_ms + max(passed_ms, PASSED_MIN_MS) + CLOCKS_APART_MS)
+    _lies_ahead(meta, now_ms, meta.lost_due_ms, since_ms + max(passed_ms, PASSED_MIN_MS) + CLOCKS_APART_MS)
 
 
 def loss_is_ahead(meta: Meta, now_ms: int) -> None:
     """The clock is put back to before the latest loss, which it had told the end of: all of it lies ahead."""
     if now_ms < meta.lost_from_ms < meta.doubtful_until_ms < DOUBT_OPEN_MS:
-        _lies_ahead(meta, now_ms, meta.lost_from_ms, meta.doubtful_until_ms)
+        _lies_ahead(meta, now_ms, meta.lost_due_ms, meta.doubtful_until_ms)
 
 
 def _lies_ahead(meta: Meta, now_ms: int, from_ms: int, until_ms: int) -> None:

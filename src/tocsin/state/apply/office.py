@@ -95,6 +95,8 @@ def restored(context: Context, change: c.Restored) -> None:
     """What waited for another attempt, or for its turn, may have had it. The former is concluded like what was handed
     over. The latter goes on waiting where once more is harmless: all at once would be against its owner's will."""
     context.meta.lost_since_ms = context.meta.lost_from_ms = change.since_ms
+    (first_s,) = context.db.execute("SELECT min(instant_s) FROM due").fetchone()
+    context.meta.lost_due_ms = change.since_ms if first_s is None else min(change.since_ms, first_s * 1000)
     context.meta.former_mark, context.meta.common_seq = context.meta.mark, context.meta.seq
     context.meta.mark = blake2b(context.entry.id, digest_size=MARK_CHARACTERS // 2).hexdigest()
     is_doubtful(context.meta, _end_of_loss_ms(context) if change.is_timed else DOUBT_OPEN_MS)

@@ -124,7 +124,12 @@ class Serving:
 
     def stop(self) -> tuple[int, str]:
         self.process.terminate()
-        _, err = self.process.communicate(timeout=10)
+        try:
+            _, err = self.process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            _, err = self.process.communicate()
+            raise AssertionError(f"the service did not stop: {err[-3000:]}") from None
         return self.process.returncode, err
 
 

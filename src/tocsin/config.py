@@ -17,6 +17,8 @@ import msgspec
 from tocsin.errors import InvalidInput
 
 _PREFIX = "TOCSIN_"
+SECRET_PREFIX = "TOCSIN_SECRET_"
+"""Secrets that http targets may sign with, unless the setting ``secrets`` names others."""
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
 _AUDIT_LABELS_MAX = 4
 _OTHERS = "URL TOKEN CA LAUNCH SCHEDULE SCHEDULED_AT ATTEMPT TERM"
@@ -261,7 +263,11 @@ def _is_loopback(host: str) -> bool:
 def misspelt(variables: Iterable[str]) -> list[tuple[str, str]]:
     """Variables that look like ours and are not, each with the one that was probably meant; empty: none is near."""
     known = sorted(name.upper() for name in Settings.__struct_fields__)
-    ours = [name.removeprefix(_PREFIX) for name in variables if name.startswith(_PREFIX)]
+    ours = [
+        name.removeprefix(_PREFIX)
+        for name in variables
+        if name.startswith(_PREFIX) and not name.startswith(SECRET_PREFIX)
+    ]
     strangers = sorted(set(ours) - {*known, *_OTHERS.split()})
     near = [next(iter(get_close_matches(name, known, n=1)), "") for name in strangers]
     return [(_PREFIX + name, found and _PREFIX + found) for name, found in zip(strangers, near, strict=True)]

@@ -104,7 +104,15 @@ def a_json_file_is_read_as_json(alone, folder):
 def a_service_tells_of_settings_that_it_does_not_know():
     from tocsin.config import misspelt
 
-    given = ["TOCSIN_HISTROY_AGE", "TOCSIN_URL", "TOCSIN_ATTEMPT", "TOCSIN_DATA", "TOCSIN_XYZZY", "PATH"]
+    given = [
+        "TOCSIN_HISTROY_AGE",
+        "TOCSIN_URL",
+        "TOCSIN_ATTEMPT",
+        "TOCSIN_DATA",
+        "TOCSIN_XYZZY",
+        "PATH",
+        "TOCSIN_SECRET_PAYROLL",
+    ]
     assert misspelt(given) == [("TOCSIN_HISTROY_AGE", "TOCSIN_HISTORY_AGE"), ("TOCSIN_XYZZY", "")]
 
 

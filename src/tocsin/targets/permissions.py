@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 import msgspec
 from yarl import URL
 
-from tocsin.config import Settings
+from tocsin.config import SECRET_PREFIX, Settings
 from tocsin.errors import Forbidden
 from tocsin.model.schedule import Schedule
 from tocsin.model.target import ExecTarget, HttpTarget, KafkaTarget, NatsTarget, NullTarget, TargetSpec
@@ -131,7 +131,7 @@ def _secrets_unless_named(settings: Settings) -> list[str] | None:
     """Who needs a token to write a schedule must not sign with whatever the service can read."""
     if not settings.needs_tokens():
         return None
-    return ["env:TOCSIN_SECRET_*", f"file:{glob.escape(str(settings.data.absolute()))}/secrets/*"]
+    return [f"env:{SECRET_PREFIX}*", f"file:{glob.escape(str(settings.data.absolute()))}/secrets/*"]
 
 
 def _own_user() -> str:

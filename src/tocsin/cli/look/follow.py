@@ -22,8 +22,9 @@ _OPEN = ("started", "running", "retrying", "queued")
 class Follower:
     """Reads one launch again and again, and prints what is new. What we have to say goes to stderr."""
 
-    def __init__(self, client: Client, name: str, attempt: int | None) -> None:
+    def __init__(self, client: Client, name: str, attempt: int | None, *, raw: bool) -> None:
         self._client = client
+        self._is_raw = raw
         self._name = name
         self._only = attempt
         self._attempt = attempt or 1
@@ -64,5 +65,5 @@ class Follower:
                 self._told = none_yet.hint
                 say(f"[{none_yet.hint}]")
             return
-        write_output(found)
+        write_output(found, raw=self._is_raw)
         self._position, self._is_over = found.position, found.complete

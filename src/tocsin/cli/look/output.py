@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 _MAY_HAVE_STARTED = ("started", "running", "retrying", "succeeded", "failed", "cancelled", "in_doubt")
 _PAGE = 50
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters but tab and line feed: with them an output could rename the terminal's window, overwrite what
+stands there, or type for whoever looks."""
 
 
 def output(
@@ -32,10 +36,15 @@ def output(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on until it has ended; the exit status is how.")
     ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="As it is, with the control characters that a terminal obeys.")
+    ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Print what a launch printed.
+
+    Control characters other than tab and line feed are printed as escapes such as \\x1b, unless --raw is given.
 
     With --follow also what it prints from now on, all attempts of it; then the exit status is 0 if it succeeded,
     else 1.
@@ -43,7 +52,7 @@ def output(
     Example: tocsin output billing/payroll-1767225600
     """
     if follow:
-        _follow(url, name, attempt, as_json)
+        _follow(url, name, attempt, as_json, raw=raw)
         return
     found = ask(url, lambda client: _output(client, name, attempt))
     if as_json:
@@ -51,26 +60,31 @@ def output(
         return
     if found.launch != name and a_person_looks():
         say(f"[{found.launch}]")
-    print_output(found)
+    print_output(found, raw=raw)
 
 
-def print_output(found: OutputView) -> None:
+def print_output(found: OutputView, *, raw: bool = False) -> None:
     """What it printed, and whether that is all."""
-    write_output(found)
+    write_output(found, raw=raw)
     if not found.complete:
         say("[it is still running]")
 
 
-def write_output(found: OutputView) -> None:
-    """To stdout as it is; but a gap stands there too, so that no file ever looks whole that is not."""
-    sys.stdout.write(found.head)
+def write_output(found: OutputView, *, raw: bool) -> None:
+    """To stdout, with a mark where a part is missing: no file ever looks whole that is not."""
+    sys.stdout.write(found.head if raw else escaped(found.head))
     if found.dropped:
         sys.stdout.write(f"\n[... {found.dropped} bytes were not kept ...]\n")
-    sys.stdout.write(found.tail)
+    sys.stdout.write(found.tail if raw else escaped(found.tail))
     sys.stdout.flush()
 
 
-def _follow(url: str | None, given: str, attempt: int | None, as_json: bool) -> None:
+def escaped(text: str) -> str:
+    """As a terminal may be given it. A line that ends with CR LF ends with LF."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text.replace("\r\n", "\n"))
+
+
+def _follow(url: str | None, given: str, attempt: int | None, as_json: bool, *, raw: bool) -> None:
     if as_json:
         raise InvalidInput(
             "what is followed is printed as it comes, not as JSON",
@@ -85,7 +99,7 @@ def _follow(url: str | None, given: str, attempt: int | None, as_json: bool) -> 
         name = await _name(client, given)
         if name != given and a_person_looks():
             say(f"[{name}]")
-        return await Follower(client, name, attempt).follow()
+        return await Follower(client, name, attempt, raw=raw).follow()
 
     ended = ask(url, whole)
     if ended.state != "succeeded":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from playwright.sync_api import expect
 from tests.api.conftest import schedule
@@ -22,10 +23,11 @@ def a_new_schedule_is_shown_and_then_created(console: Console):
 
 
 def a_difference_names_fields_and_launches_before_it_is_saved(console: Console):
-    console.service.create("moved/one", cron="0 4 * * *", retry={"limit": 2})
+    hour = (datetime.now(UTC).hour + 12) % 24  # not between the two moments
+    console.service.create("moved/one", cron=f"0 {hour} * * *", retry={"limit": 2})
     page = console.open("/schedules/moved/one:edit")
     expect(page.locator("#to-mend")).to_have_text("Nothing has changed.")
-    field(page, "cron").fill("30 4 * * *")
+    field(page, "cron").fill(f"30 {hour} * * *")
     page.get_by_text("When it fails").click()
     field(page, "retry-limit").fill("3")
     dialog = reviewed(page)
@@ -35,7 +37,7 @@ def a_difference_names_fields_and_launches_before_it_is_saved(console: Console):
     dialog.get_by_role("button", name="Save it").click()
     page.wait_for_url("**/schedules/moved/one")
     kept = console.service.ask("GET", "/v1/schedules/moved/one").json
-    assert (kept["version"], kept["cron"], kept["retry"]["limit"]) == (2, "30 4 * * *", 3)
+    assert (kept["version"], kept["cron"], kept["retry"]["limit"]) == (2, f"30 {hour} * * *", 3)
 
 
 def an_edit_in_between_loses_nothing_of_either(console: Console):

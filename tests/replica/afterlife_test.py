@@ -218,6 +218,24 @@ def a_cancel_reaches_what_is_about_to_be_called_again() -> None:
     _in_scene(work)
 
 
+@pytest.mark.parametrize("cancel", ["not wanted", None])
+def a_call_that_was_stopped_before_it_is_taken_back_only_while_it_is_to_be_cancelled(
+    cancel: str | None,
+) -> None:
+    """A record of a command tells the same whenever it is asked, also after a backfill: that must not go round."""
+
+    async def work(scene: _Scene) -> None:
+        flight = _flight()
+        flight.cancel = cancel
+        scene.launcher.report(
+            flight, Outcome(Verdict.CANCELLED, "cancelled before it started", is_uncalled=True)
+        )
+        reports = scene.launcher.take()
+        assert (len(reports.withdrawn), len(reports.ended)) == ((1, 0) if cancel else (0, 1))
+
+    _in_scene(work)
+
+
 def an_answer_that_cannot_be_understood_does_not_end_the_asking() -> None:
     async def work(scene: _Scene) -> None:
         answers: list[list[Fate] | Exception] = [ValueError("nonsense"), [Fate("ended", SUCCEEDED)]]

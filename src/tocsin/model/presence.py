@@ -9,7 +9,7 @@ GROUP = "0"
 
 
 class Presence(msgspec.Struct, frozen=True):
-    """What a replica says of itself several times a second, as long as it leads. A stand-by writes one only to tell a
+    """A replica says this of itself several times a second, as long as it leads. A stand-by writes one only to tell a
     leader that its clock agrees with the time of that leader (``agrees_in_term``)."""
 
     counter: int

@@ -107,8 +107,8 @@ class ClockWatch:
         return is_believed
 
     def while_undecided(self, meta: Meta) -> list[c.Change]:
-        """What the journal has to hear while the clock is not believed: whoever leads next would take what falls due
-        meanwhile for late, however long that lasts."""
+        """The journal has to hear it when the clock is not believed for long: otherwise the next leader takes whatever
+        falls due meanwhile for late."""
         if self._stopped_ms is None or meta.undecided_since_ms:
             return []
         return (

@@ -190,7 +190,7 @@ class Launcher:
 
     def report(self, flight: Flight, outcome: Outcome) -> None:
         """An attempt ended."""
-        if outcome.is_uncalled:
+        if outcome.is_uncalled and _was_not_made(flight, outcome):
             self._withdraw([flight])
             return
         self._note_uncounted(flight)
@@ -371,7 +371,7 @@ class Launcher:
             return None
         target = self._targets[flight.kind]
         outcome = await target.launch(self._empowered(flight, isinstance(target, PatientTarget)))
-        if outcome.is_too_late or outcome.is_uncalled:
+        if _was_not_made(flight, outcome):
             return None
         flight.note_call(outcome.called_ms or now_ms)
         return outcome
@@ -417,7 +417,7 @@ class Launcher:
             outcome = await target.watch(flight.order)
         except Exception as broken:  # noqa: BLE001  # why: the same
             outcome = _broken(flight.kind, broken)
-        if outcome.is_too_late or outcome.is_uncalled:
+        if _was_not_made(flight, outcome):
             self._withdraw([flight])
         else:
             self._land(flight, outcome)
@@ -498,6 +498,12 @@ def _order_of(flight: Flight) -> Order:
     if not flight.doubted or flight.is_relaunch or flight.spec.on_doubt == "relaunch":
         return flight.order
     return msgspec.structs.replace(flight.order, is_repeat=True)
+
+
+def _was_not_made(flight: Flight, outcome: Outcome) -> bool:
+    """Is the attempt to be taken back? A launch that was cancelled before its call and is backfilled has the same
+    attempt once more, and a target that keeps records tells the same of it again: then it is over."""
+    return outcome.is_too_late or (outcome.is_uncalled and flight.cancel is not None)
 
 
 def _with_call(flight: Flight, outcome: Outcome) -> Outcome:

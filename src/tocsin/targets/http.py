@@ -43,9 +43,9 @@ _EXCERPT_S = 1.0
 _LATE_S = 1.0
 """A time-out that fires so much too late tells that the process stood still: an answer may have come, and be unread."""
 _READ_S = 1.0
-"""So long it takes at most to read it."""
+"""How long the answer may then take to be read."""
 _ROUND_S = 0.05
-"""So long in any case: what came in the last moment is looked at behind the timer."""
+"""How long a time-out waits in any case: the loop runs a timer before it reads what has just arrived."""
 _TRY_LATER = (408, 425, 429)
 _NOT_THE_RECEIVER = (502, 504)
 """A gateway speaks for a receiver that it lost or gave up on: whether that one acted cannot be known."""

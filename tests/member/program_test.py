@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,14 @@ def a_flood_of_words_is_cut_within_seconds_and_only_its_end_is_kept(tmp_path: Pa
     asyncio.run(story())
 
 
+def _find_soon(data: Path) -> tuple[int, list[str]] | None:
+    """A process that was just started has no arguments for a moment."""
+    until_s = time.monotonic() + 10
+    while (found := find(data)) is None and time.monotonic() < until_s:
+        time.sleep(0.01)
+    return found
+
+
 def the_process_of_another_user_is_not_taken_for_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +162,7 @@ def the_process_of_another_user_is_not_taken_for_ours(
         ["tail", "-f", "/dev/null", "--", f"--data-dir={data}"], stderr=subprocess.DEVNULL
     ) as one:
         try:
-            found = find(data)
+            found = _find_soon(data)
             assert found is not None
             assert found[0] == one.pid
             monkeypatch.setattr(os, "geteuid", lambda: 1 + os.getuid())

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.targets.exec_support import fifo, gone, line_from, need_root, opened, run, shell, until
 
@@ -311,6 +312,35 @@ def an_order_cancelled_on_its_way_never_starts(tmp_path: Path) -> None:
             outcome = await end
             assert (outcome.verdict, outcome.is_uncalled) == (Verdict.CANCELLED, True)
         assert not (tmp_path / "effect").exists()
+
+    run(test)
+
+
+def an_order_that_was_cancelled_on_its_way_can_be_given_anew(tmp_path: Path) -> None:
+    """As a backfill does. Asked before that, its record does not say that the new order was cancelled."""
+
+    async def test() -> None:
+        async with opened(tmp_path / "exec"):
+            pass  # the first one finds no records of earlier times
+        async with opened(tmp_path / "exec") as target:
+            order = shell(f"echo done >> {tmp_path}/effect")
+            os.kill(target._connect().pid, signal.SIGSTOP)
+            end = asyncio.create_task(see_through(target, order))
+            await until(lambda: bool(target._charges))
+            await target.cancel(order)
+            os.kill(target._connect().pid, signal.SIGCONT)
+            cancelled = await end
+            assert cancelled.ended_ms is not None
+            earlier = await target.lookup(msgspec.structs.replace(order, generated_at_ms=cancelled.ended_ms))
+            assert earlier is not None
+            assert earlier.is_uncalled
+            anew = msgspec.structs.replace(order, generated_at_ms=cancelled.ended_ms + 1)
+            assert await target.lookup(anew) is None
+            assert (await see_through(target, anew)).verdict is Verdict.SUCCEEDED
+            assert (await target.launch(anew)).verdict is Verdict.SUCCEEDED, (
+                "once more, and it is not begun again"
+            )
+        assert (tmp_path / "effect").read_text() == "done\n"
 
     run(test)
 

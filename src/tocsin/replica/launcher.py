@@ -501,8 +501,8 @@ def _order_of(flight: Flight) -> Order:
 
 
 def _was_not_made(flight: Flight, outcome: Outcome) -> bool:
-    """Is the attempt to be taken back? A launch that was cancelled before its call and is backfilled has the same
-    attempt once more, and a target that keeps records tells the same of it again: then it is over."""
+    """Is the attempt to be taken back? Only what is to be cancelled: anything else would begin again at once, and as
+    long as a record tells the same again, without an end."""
     return outcome.is_too_late or (outcome.is_uncalled and flight.cancel is not None)
 
 

@@ -96,6 +96,10 @@ class Record:
             return None
         return found if isinstance(found, dict) else None
 
+    def was_never_begun(self) -> bool:
+        """Was it cancelled before its command began?"""
+        return bool((self.ended() or {}).get("is_uncalled"))
+
     def append(self, name: str, data: bytes) -> int:
         """Append to a file; how many bytes found room."""
         fd = os.open(self._file(name), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)

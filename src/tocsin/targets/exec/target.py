@@ -121,7 +121,7 @@ class ExecTarget:
     async def lookup(self, order: Order) -> Outcome | None:
         record = self._archive.record(order.name, order.attempt)
         found = await self._found(record)
-        if found is not None:
+        if found is not None and not _is_of_earlier(found, order):
             return self._with_start(record, found)
         if self._epoch.is_whole_for(order.generated_at_ms):
             return None
@@ -181,6 +181,10 @@ class ExecTarget:
         # A command without a payload finds its input empty, as under cron: `read` and `ssh` would take "null" for some.
         charge.payload = b"" if order.payload == b"null" else order.payload
         try:
+            if (
+                record.was_never_begun()
+            ):  # and is wanted after all: whoever takes the claim now is the only one
+                self._archive.set_aside(record)
             self._send(record, charge)
             async with asyncio.timeout(wait_s):
                 return await charge.handed
@@ -299,6 +303,11 @@ class ExecTarget:
                 await until_gone(process, self._archive.boot, asyncio.get_running_loop().create_future())
         except TimeoutError:
             send_signal(process, self._archive.boot, signal.SIGKILL, group=True)
+
+
+def _is_of_earlier(found: Outcome, order: Order) -> bool:
+    """Was it taken back before this order was given?"""
+    return found.is_uncalled and found.ended_ms is not None and found.ended_ms < order.generated_at_ms
 
 
 def _mark_cancelled(record: Record) -> bool:

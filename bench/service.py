@@ -46,8 +46,10 @@ class Running(NamedTuple):
     def absences(self) -> float:
         return metrics_of(self.url)["tocsin_absences_total"]
 
-    def longest_iteration_s(self) -> float:
-        return metrics_of(self.url)["tocsin_loop_longest_iteration_seconds"]
+    def longest_s(self) -> tuple[float, float]:
+        """Of all iterations of the leader's loop, and apart from waiting for the journal."""
+        found = metrics_of(self.url)
+        return found["tocsin_loop_longest_iteration_seconds"], found["tocsin_loop_longest_work_seconds"]
 
 
 class Service:

@@ -80,3 +80,11 @@ def the_longest_iteration_of_all_terms_is_told() -> None:
     loop.run(0.5)
     Iterations(loop.clock, loop.metrics).end(is_full=False)
     assert "tocsin_loop_longest_iteration_seconds 0.5" in loop.metrics.text().decode()
+
+
+def the_longest_work_is_told_apart_from_waiting_for_the_journal() -> None:
+    loop = _Loop()
+    loop.run(0.5, appended_s=0.375)
+    loop.run(0.25)
+    assert loop.metrics.longest_iteration.seconds == 0.5
+    assert "tocsin_loop_longest_work_seconds 0.25" in loop.metrics.text().decode()

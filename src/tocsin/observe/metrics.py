@@ -167,6 +167,12 @@ class Metrics:
                 "The longest iteration of the leader's loop since this process started",
             )
         )
+        self.longest_work = Longest(
+            self._gauge(
+                "tocsin_loop_longest_work_seconds",
+                "The longest that one iteration took apart from waiting for the journal, since this process started",
+            )
+        )
         self.entries = self._counter("tocsin_journal_entries", "Journal entries written")
         self.dropped_changes = self._counter(
             "tocsin_dropped_changes",

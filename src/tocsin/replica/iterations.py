@@ -65,13 +65,14 @@ class Iterations:
         took_s = self._clock.elapsed_s() - self._began_s - self._paused_s
         self._metrics.iteration_seconds.observe(took_s)
         self._metrics.longest_iteration.observe(took_s)
+        worked_s = took_s - self._appended_s
+        self._metrics.longest_work.observe(worked_s)
         if took_s > LONG_S:
             steps = {f"{name}_ms": round(lasted_s * 1000) for name, lasted_s in self._steps.items()}
             append_ms = round(self._appended_s * 1000)
             log.warning(
                 "leader loop iteration took long", ms=round(took_s * 1000), append_ms=append_ms, **steps
             )
-        worked_s = took_s - self._appended_s
         if worked_s > TARGET_S:
             if is_full:
                 self._share = max(SHARE_MIN, self._share * max(0.5, TARGET_S / worked_s))

@@ -32,13 +32,13 @@ from tocsin.member.member import Enrolment, EtcdMember
 from tocsin.member.membership import Membership
 from tocsin.member.record import replica_of
 from tocsin.model.cluster import Hello, Member, Voters
+from tocsin.model.limit import Limit
 from tocsin.observe.metrics import Metrics
 from tocsin.peers.client import PeerClient
 from tocsin.peers.directory import Directory
 from tocsin.peers.server import PeerServer
 from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.consents import NobodyElse, RosterConsents, SkipConsents
-from tocsin.replica.limits_file import read_limits
 from tocsin.replica.name_guard import NameGuard
 from tocsin.replica.objection import Objection, nobody_was_asked
 from tocsin.replica.office import ElectedOffice, Office, SoleOffice
@@ -255,7 +255,7 @@ def _replica(
             backups=_backups(settings, owner),
             objection=objection,
             losses=losses or NoLosses(),
-            limits=read_limits(settings.limits) if settings.limits else (),
+            limits=_limits(settings),
             presence=presence,
             stored_snapshots=stored_snapshots,
             consents=consents or NobodyElse(),
@@ -344,3 +344,11 @@ def _no_journal(url: str, allowed: str) -> InvalidInput:
     return InvalidInput(
         f"{shown!r} is not the URL of a journal", field="journal", value=shown, allowed=allowed
     )
+
+
+def _limits(settings: Settings) -> tuple[Limit, ...]:
+    if not settings.limits:
+        return ()
+    from tocsin.replica.limits_file import read_limits  # it loads a reader of YAML, which few services need
+
+    return read_limits(settings.limits)

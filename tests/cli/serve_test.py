@@ -36,6 +36,7 @@ def the_service_loads_nothing_that_only_commands_need(serve, tmp_path, monkeypat
     arguments = Path(f"/proc/{running.process.pid}/cmdline").read_text()
     assert "pydantic" not in maps
     assert "greenlet" not in maps
+    assert "yaml" not in maps
     assert "serve" in arguments.split("\0")
     assert "12345" not in arguments
     assert running.stop()[0] == 0

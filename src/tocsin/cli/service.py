@@ -11,7 +11,8 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,6 +30,8 @@ _UNUSED = ("rich", "pydantic", "greenlet")
 _HOLLOW = ("uvicorn.main", "pdb")
 """uvicorn always loads its command line, which loads click, and Litestar a debugger: 2 MB in each replica. Neither
 starts without them, so there is something in their place."""
+_HOLLOW_FOR_LITESTAR = "yaml"
+"""Litestar loads it for a page that is not shown here; a megabyte. Whoever needs it later gets the real one."""
 _FLAGS = ("-P", "-X", "no_debug_ranges")
 """Nothing is imported from the working directory. Positions of columns, which only stack traces show, take memory."""
 _PROGRAM = """
@@ -68,6 +71,8 @@ class _Hollow(ModuleType):
 
 def become(start: Start) -> NoReturn:
     """Go on as the service, under the same process id."""
+    import zoneinfo
+
     from tocsin.config import Settings
 
     Settings(**start.given)  # what is wrong with them is told here
@@ -76,7 +81,9 @@ def become(start: Start) -> NoReturn:
     options.write(json.dumps(msgspec.to_builtins(start, enc_hook=str)).encode())
     options.seek(0)
     os.set_inheritable(options.fileno(), True)
-    environment = {**os.environ, _START: str(options.fileno())}
+    # Without the first, zoneinfo loads half a megabyte about how Python was built, to find the same.
+    zones = {"PYTHONTZPATH": os.pathsep.join(zoneinfo.TZPATH)}
+    environment = {**zones, **os.environ, _START: str(options.fileno())}
     home = str(Path(__file__).parents[2])
     os.execve(sys.executable, [sys.executable, *_FLAGS, "-c", _PROGRAM, home, *sys.argv[1:]], environment)
 
@@ -87,6 +94,17 @@ def leave_out_unused() -> None:
         sys.modules.setdefault(package, None)  # type: ignore[arg-type]  # why: None makes their import fail
     for name in _HOLLOW:
         sys.modules.setdefault(name, _Hollow(name))
+
+
+@contextmanager
+def _hollow(name: str) -> Iterator[None]:
+    """What is loaded meanwhile finds nothing in the module of this name, unless it was there before."""
+    found = sys.modules.setdefault(name, _Hollow(name))
+    try:
+        yield
+    finally:
+        if isinstance(found, _Hollow):
+            del sys.modules[name]
 
 
 def main() -> int:
@@ -118,8 +136,9 @@ def _run(start: Start) -> int:
     _warn_of_listeners(settings)
     _warn_of_variables()
     # Only now, when the settings are known to be good: it takes half a second to load.
-    from tocsin.api import server
-    from tocsin.ui.console import console
+    with _hollow(_HOLLOW_FOR_LITESTAR):
+        from tocsin.api import server
+        from tocsin.ui.console import console
 
     async def on_ready(url: str) -> None:
         added = await _add_examples(url, settings) if start.example else 0

@@ -219,17 +219,22 @@ def a_cancel_reaches_what_is_about_to_be_called_again() -> None:
 
 
 @pytest.mark.parametrize("cancel", ["not wanted", None])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(Verdict.CANCELLED, "cancelled before it started", is_uncalled=True),
+        Outcome(Verdict.NOT_STARTED, "the order could not be handed over"),
+    ],
+)
 def a_call_that_was_stopped_before_it_is_taken_back_only_while_it_is_to_be_cancelled(
-    cancel: str | None,
+    cancel: str | None, outcome: Outcome
 ) -> None:
     """A record of a command tells the same whenever it is asked, also after a backfill: that must not go round."""
 
     async def work(scene: _Scene) -> None:
         flight = _flight()
         flight.cancel = cancel
-        scene.launcher.report(
-            flight, Outcome(Verdict.CANCELLED, "cancelled before it started", is_uncalled=True)
-        )
+        scene.launcher.report(flight, outcome)
         reports = scene.launcher.take()
         assert (len(reports.withdrawn), len(reports.ended)) == ((1, 0) if cancel else (0, 1))
 

@@ -8,6 +8,7 @@ import os
 import pwd
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from tocsin.model.target import ExecTarget as ExecSpec
 from tocsin.targets.contract import Order, Outcome, Output, Verdict
 from tocsin.targets.exec.archive import Archive, directory_name
 from tocsin.targets.exec.orders import ExecSettings
+from tocsin.targets.exec.records import VOID
 from tocsin.testing.targets import order_for, see_through
 
 
@@ -341,6 +343,53 @@ def an_order_that_was_cancelled_on_its_way_can_be_given_anew(tmp_path: Path) -> 
                 "once more, and it is not begun again"
             )
         assert (tmp_path / "effect").read_text() == "done\n"
+
+    run(test)
+
+
+@pytest.mark.parametrize("left_behind", ["cancel", "void", "void and cancel", "withdrawn and cancel"])
+def an_order_runs_whatever_an_earlier_one_left_behind_that_was_never_begun(
+    tmp_path: Path, left_behind: str
+) -> None:
+    """A service that was killed with its helper leaves a cancellation behind, without a claim."""
+
+    async def test() -> None:
+        async with opened(tmp_path / "exec"):
+            pass  # the first one finds no records of earlier times
+        async with opened(tmp_path / "exec") as target:
+            order = shell(f"echo done >> {tmp_path}/effect")
+            record = target._archive.record(order.name, order.attempt)
+            record.make()
+            if "void" in left_behind:
+                record.claim(VOID)
+            if "withdrawn" in left_behind:
+                record.claim("somebody")
+                record.withdraw()
+            if "cancel" in left_behind:
+                record.ask_cancel()
+            now_ms = time.time_ns() // 1_000_000
+            anew = msgspec.structs.replace(order, generated_at_ms=now_ms + 1_000)
+            assert await target.lookup(anew) is None
+            assert (await see_through(target, anew)).verdict is Verdict.SUCCEEDED
+        assert (tmp_path / "effect").read_text() == "done\n"
+
+    run(test)
+
+
+def an_order_that_waits_to_be_handed_over_can_be_cancelled(tmp_path: Path) -> None:
+    """Its cancellation is not taken for one of an earlier order."""
+
+    async def test() -> None:
+        async with opened(tmp_path / "exec") as target:
+            order = shell(f"echo done > {tmp_path}/effect")
+            target._slots = asyncio.Semaphore(0)
+            end = asyncio.create_task(see_through(target, order))
+            await until(lambda: bool(target._charges))
+            await target.cancel(order)
+            target._slots.release()
+            outcome = await end
+            assert (outcome.verdict, outcome.is_uncalled) == (Verdict.CANCELLED, True)
+        assert not (tmp_path / "effect").exists()
 
     run(test)
 

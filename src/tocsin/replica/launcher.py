@@ -190,7 +190,7 @@ class Launcher:
 
     def report(self, flight: Flight, outcome: Outcome) -> None:
         """An attempt ended."""
-        if outcome.is_uncalled and _was_not_made(flight, outcome):
+        if not outcome.is_too_late and _was_not_made(flight, outcome):
             self._withdraw([flight])
             return
         self._note_uncounted(flight)
@@ -503,7 +503,8 @@ def _order_of(flight: Flight) -> Order:
 def _was_not_made(flight: Flight, outcome: Outcome) -> bool:
     """Is the attempt to be taken back? Only what is to be cancelled: anything else would begin again at once, and as
     long as a record tells the same again, without an end."""
-    return outcome.is_too_late or (outcome.is_uncalled and flight.cancel is not None)
+    is_certain = outcome.is_uncalled or outcome.verdict is Verdict.NOT_STARTED
+    return outcome.is_too_late or (is_certain and flight.cancel is not None)
 
 
 def _with_call(flight: Flight, outcome: Outcome) -> Outcome:

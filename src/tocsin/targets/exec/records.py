@@ -71,10 +71,7 @@ class Record:
     def noted_ms(self) -> int | None:
         """When its command was noted, right after its start, by the wall clock of then. None: it was not, or that is
         not known."""
-        try:
-            return os.lstat(self._file("command")).st_mtime_ns // 1_000_000
-        except OSError:
-            return None
+        return self._changed_ms("command")
 
     def ask_cancel(self) -> None:
         os.close(os.open(self._file("cancel"), os.O_CREAT | os.O_WRONLY, 0o600))
@@ -96,9 +93,16 @@ class Record:
             return None
         return found if isinstance(found, dict) else None
 
-    def was_never_begun(self) -> bool:
-        """Was it cancelled before its command began?"""
-        return bool((self.ended() or {}).get("is_uncalled"))
+    def taken_back_ms(self) -> int | None:
+        """Since when it is certain that no command was begun under this record: it was made void, or cancelled before.
+        None: that is not certain."""
+        ended = self.ended()
+        if ended is not None:
+            return int(ended["ended_ms"]) if ended.get("is_uncalled") else None
+        claim = self.claimed_by()
+        if claim == VOID:
+            return self._changed_ms("claim")
+        return self._changed_ms("cancel") if claim is None else None
 
     def append(self, name: str, data: bytes) -> int:
         """Append to a file; how many bytes found room."""
@@ -133,6 +137,12 @@ class Record:
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+    def _changed_ms(self, name: str) -> int | None:
+        try:
+            return os.lstat(self._file(name)).st_mtime_ns // 1_000_000
+        except OSError:
+            return None
 
     def _link(self, name: str) -> str | None:
         try:

@@ -88,8 +88,13 @@ class ExecTarget:
                 return self._with_start(record, found)
         charge = self._charges[record.path] = Charge(f"{record.path}#{next(self._numbers)}")
         try:
+            # Before anybody can cancel this order. Whoever takes the claim from now on is the only one.
+            if _was_taken_back_before(record, order):
+                self._archive.set_aside(record)
             async with self._slots:
                 outcome = await self._hand_over(record, order, charge)
+        except OSError as error:
+            outcome = self._not_handed_over(record, charge, str(error))
         except asyncio.CancelledError:  # it may still start: the claim decides, not this process
             self._drop(record, charge)
             raise
@@ -121,7 +126,7 @@ class ExecTarget:
     async def lookup(self, order: Order) -> Outcome | None:
         record = self._archive.record(order.name, order.attempt)
         found = await self._found(record)
-        if found is not None and not _is_of_earlier(found, order):
+        if found is not None and not _was_taken_back_before(record, order):
             return self._with_start(record, found)
         if self._epoch.is_whole_for(order.generated_at_ms):
             return None
@@ -181,10 +186,6 @@ class ExecTarget:
         # A command without a payload finds its input empty, as under cron: `read` and `ssh` would take "null" for some.
         charge.payload = b"" if order.payload == b"null" else order.payload
         try:
-            if (
-                record.was_never_begun()
-            ):  # and is wanted after all: whoever takes the claim now is the only one
-                self._archive.set_aside(record)
             self._send(record, charge)
             async with asyncio.timeout(wait_s):
                 return await charge.handed
@@ -305,9 +306,10 @@ class ExecTarget:
             send_signal(process, self._archive.boot, signal.SIGKILL, group=True)
 
 
-def _is_of_earlier(found: Outcome, order: Order) -> bool:
-    """Was it taken back before this order was given?"""
-    return found.is_uncalled and found.ended_ms is not None and found.ended_ms < order.generated_at_ms
+def _was_taken_back_before(record: Record, order: Order) -> bool:
+    """Is the record one of an earlier order, under which nothing was begun?"""
+    at_ms = record.taken_back_ms()
+    return at_ms is not None and at_ms < order.generated_at_ms
 
 
 def _mark_cancelled(record: Record) -> bool:

@@ -140,9 +140,7 @@ def a_keeper_paused_after_its_claim_gives_it_back(
             keeper = await _paused_keeper(place, order)
             assert order.until_s is not None
             if early:  # somebody else asks while nobody can know
-                async with opened(place) as another:
-                    found = await another.lookup(order)
-                assert found == ACCEPTED
+                assert await ExecTarget(place).lookup(order) == ACCEPTED
             await _until_over(order.until_s + (0 if early else 0.2))
             os.kill(keeper, signal.SIGCONT)
             assert (await end) == TOO_LATE

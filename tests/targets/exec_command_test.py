@@ -8,13 +8,11 @@ import os
 import pwd
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from tests.targets.exec_support import fifo, gone, line_from, need_root, opened, run, shell, until
 
@@ -332,14 +330,10 @@ def an_order_that_was_cancelled_on_its_way_can_be_given_anew(tmp_path: Path) -> 
             await target.cancel(order)
             os.kill(target._connect().pid, signal.SIGCONT)
             cancelled = await end
-            assert cancelled.ended_ms is not None
-            earlier = await target.lookup(msgspec.structs.replace(order, generated_at_ms=cancelled.ended_ms))
-            assert earlier is not None
-            assert earlier.is_uncalled
-            anew = msgspec.structs.replace(order, generated_at_ms=cancelled.ended_ms + 1)
-            assert await target.lookup(anew) is None
-            assert (await see_through(target, anew)).verdict is Verdict.SUCCEEDED
-            assert (await target.launch(anew)).verdict is Verdict.SUCCEEDED, (
+            assert cancelled.is_uncalled
+            assert await target.lookup(order) is None
+            assert (await see_through(target, order)).verdict is Verdict.SUCCEEDED
+            assert (await target.launch(order)).verdict is Verdict.SUCCEEDED, (
                 "once more, and it is not begun again"
             )
         assert (tmp_path / "effect").read_text() == "done\n"
@@ -367,11 +361,49 @@ def an_order_runs_whatever_an_earlier_one_left_behind_that_was_never_begun(
                 record.withdraw()
             if "cancel" in left_behind:
                 record.ask_cancel()
-            now_ms = time.time_ns() // 1_000_000
-            anew = msgspec.structs.replace(order, generated_at_ms=now_ms + 1_000)
-            assert await target.lookup(anew) is None
-            assert (await see_through(target, anew)).verdict is Verdict.SUCCEEDED
+            assert await target.lookup(order) is None
+            assert (await see_through(target, order)).verdict is Verdict.SUCCEEDED
         assert (tmp_path / "effect").read_text() == "done\n"
+
+    run(test)
+
+
+def what_an_earlier_start_has_ordered_is_not_begun(tmp_path: Path) -> None:
+    """Its helper was frozen when it was killed, and goes on when another one has taken over."""
+
+    async def test() -> None:
+        place, order = tmp_path / "exec", shell(f"echo done > {tmp_path}/effect")
+        async with opened(place) as former:
+            helper = former._connect().pid
+            os.kill(helper, signal.SIGSTOP)
+            end = asyncio.create_task(former.launch(order))
+            await until(lambda: any(charge.sends for charge in former._charges.values()))
+            async with opened(place) as target:
+                os.kill(helper, signal.SIGCONT)
+                assert (await end).is_too_late
+                assert await target.lookup(order) is not None, (
+                    "the first start with this folder trusts no missing record"
+                )
+        assert not (tmp_path / "effect").exists()
+
+    run(test)
+
+
+def an_order_that_was_cancelled_is_not_begun_in_place_of_the_one_that_was_given_anew(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with opened(tmp_path / "exec") as target:
+            former, newer = (shell(f"echo {text} >> {tmp_path}/effect") for text in ("former", "newer"))
+            os.kill(target._connect().pid, signal.SIGSTOP)
+            first = asyncio.create_task(target.launch(former))
+            await until(lambda: any(charge.sends for charge in target._charges.values()))
+            await target.cancel(former)
+            first.cancel()
+            await asyncio.wait([first])
+            second = asyncio.create_task(see_through(target, newer))
+            await until(lambda: any(charge.sends for charge in target._charges.values()))
+            os.kill(target._connect().pid, signal.SIGCONT)
+            assert (await second).verdict is Verdict.SUCCEEDED
+        assert (tmp_path / "effect").read_text() == "newer\n"
 
     run(test)
 

@@ -15,6 +15,7 @@ import time
 
 from tocsin.targets.authority import AUTHORITY_ENDED, has_ended
 from tocsin.targets.exec.processes import exit_now
+from tocsin.targets.exec.records import Record
 
 TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
 if TYPE_CHECKING:
@@ -55,9 +56,22 @@ def check_authority(order: dict[str, Any]) -> None:
         raise NotStartedError(AUTHORITY_ENDED, permanent=False, too_late=True)
 
 
+def check_newest(order: dict[str, Any]) -> None:
+    """Raise if Tocsin was started again since, or this attempt was given to another order."""
+    path, number = order["generation"]
+    try:
+        with open(path) as file:
+            is_newest = file.read() == number
+    except OSError:
+        is_newest = False
+    if not is_newest or Record(order["record"]).given_to() not in (None, order["key"]):
+        raise NotStartedError(AUTHORITY_ENDED, permanent=False, too_late=True)
+
+
 def start(order: dict[str, Any], stdin: int, output: int) -> int:
     """Start the order's command in a session of its own; its pid."""
     user = _user(order["user"])
+    check_newest(order)
     env = {**order["base_env"], **_env_of(user), **order["env"]}
     if user is None and not order["rlimits"]:
         return _spawn(order, env, stdin, output)

@@ -84,6 +84,7 @@ def _claim(record: Record, order: dict[str, Any], boot: str) -> dict[str, Any] |
         return {"event": "refused", "reason": "the order reached its keeper too late"}
     try:
         command.check_authority(order)
+        command.check_newest(order)
         record.make()
         me = identity(boot, os.getpid()) or ""
         command.check_authority(order)  # an empty record is left behind, which says nothing

@@ -71,7 +71,10 @@ class Record:
     def noted_ms(self) -> int | None:
         """When its command was noted, right after its start, by the wall clock of then. None: it was not, or that is
         not known."""
-        return self._changed_ms("command")
+        try:
+            return os.lstat(self._file("command")).st_mtime_ns // 1_000_000
+        except OSError:
+            return None
 
     def ask_cancel(self) -> None:
         os.close(os.open(self._file("cancel"), os.O_CREAT | os.O_WRONLY, 0o600))
@@ -93,16 +96,22 @@ class Record:
             return None
         return found if isinstance(found, dict) else None
 
-    def taken_back_ms(self) -> int | None:
-        """Since when it is certain that no command was begun under this record: it was made void, or cancelled before.
-        None: that is not certain."""
+    def is_taken_back(self) -> bool:
+        """Is it certain that no command was begun under this record? It was made void, or cancelled before."""
         ended = self.ended()
         if ended is not None:
-            return int(ended["ended_ms"]) if ended.get("is_uncalled") else None
+            return bool(ended.get("is_uncalled"))
         claim = self.claimed_by()
-        if claim == VOID:
-            return self._changed_ms("claim")
-        return self._changed_ms("cancel") if claim is None else None
+        return claim == VOID or (claim is None and self.cancel_asked())
+
+    def give_to(self, order: str) -> None:
+        """From now on no other order may begin under this record."""
+        self.make()
+        os.symlink(order, self._file("order"))
+
+    def given_to(self) -> str | None:
+        """None: any order may begin."""
+        return self._link("order")
 
     def append(self, name: str, data: bytes) -> int:
         """Append to a file; how many bytes found room."""
@@ -137,12 +146,6 @@ class Record:
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
-
-    def _changed_ms(self, name: str) -> int | None:
-        try:
-            return os.lstat(self._file(name)).st_mtime_ns // 1_000_000
-        except OSError:
-            return None
 
     def _link(self, name: str) -> str | None:
         try:

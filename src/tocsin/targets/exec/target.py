@@ -17,6 +17,7 @@ from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Outcome, Output, 
 from tocsin.targets.exec.archive import Archive, Finding, Standing, outcome_of
 from tocsin.targets.exec.charge import Charge
 from tocsin.targets.exec.epoch import Epoch
+from tocsin.targets.exec.generation import Generation
 from tocsin.targets.exec.link import Link
 from tocsin.targets.exec.orders import ExecSettings, base_env, for_keeper
 from tocsin.targets.exec.reach import send_signal, until_gone
@@ -50,6 +51,7 @@ class ExecTarget:
         self._clock = clock or SystemClock()
         self._archive = Archive(exec_dir.absolute(), self._clock)
         self._epoch = Epoch(exec_dir.absolute())
+        self._generation = Generation(exec_dir.absolute())
         self._settings = settings or ExecSettings()
         self._permissions = permissions or Permissions()
         self._charges: dict[str, Charge] = {}
@@ -86,11 +88,14 @@ class ExecTarget:
             found = await self._found(record)
             if found is not None:
                 return self._with_start(record, found)
-        charge = self._charges[record.path] = Charge(f"{record.path}#{next(self._numbers)}")
+        charge = self._charges[record.path] = Charge(
+            f"{record.path}#{self._generation.number}.{next(self._numbers)}"
+        )
         try:
-            # Before anybody can cancel this order. Whoever takes the claim from now on is the only one.
-            if _was_taken_back_before(record, order):
+            # Before anybody can cancel this order. It is given anew: what was taken back is not begun any more.
+            if record.is_taken_back():
                 self._archive.set_aside(record)
+                record.give_to(charge.key)
             async with self._slots:
                 outcome = await self._hand_over(record, order, charge)
         except OSError as error:
@@ -126,7 +131,9 @@ class ExecTarget:
     async def lookup(self, order: Order) -> Outcome | None:
         record = self._archive.record(order.name, order.attempt)
         found = await self._found(record)
-        if found is not None and not _was_taken_back_before(record, order):
+        if record.is_taken_back():
+            return None
+        if found is not None:
             return self._with_start(record, found)
         if self._epoch.is_whole_for(order.generated_at_ms):
             return None
@@ -168,6 +175,7 @@ class ExecTarget:
 
     def _open_directory(self, last_entry_ms: int) -> None:
         self._archive.exec_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._generation.begin()
         self._epoch.begin(max(self._clock.wall_ms(), last_entry_ms + 1))
 
     def _connect(self) -> Link:
@@ -181,8 +189,15 @@ class ExecTarget:
         if has_ended(until_s, now_s):
             return self._too_late(record)
         wait_s = patience_s if until_s is None else min(patience_s, until_s - now_s + _AFTER_AUTHORITY_S)
-        where = {"record": record.path, "base_env": self._base_env, "void_after_s": now_s + patience_s}
-        charge.text = for_keeper(order, self._settings, **where)
+        charge.text = for_keeper(
+            order,
+            self._settings,
+            record=record.path,
+            key=charge.key,
+            generation=(str(self._generation.path), str(self._generation.number)),
+            base_env=self._base_env,
+            void_after_s=now_s + patience_s,
+        )
         # A command without a payload finds its input empty, as under cron: `read` and `ssh` would take "null" for some.
         charge.payload = b"" if order.payload == b"null" else order.payload
         try:
@@ -304,12 +319,6 @@ class ExecTarget:
                 await until_gone(process, self._archive.boot, asyncio.get_running_loop().create_future())
         except TimeoutError:
             send_signal(process, self._archive.boot, signal.SIGKILL, group=True)
-
-
-def _was_taken_back_before(record: Record, order: Order) -> bool:
-    """Is the record one of an earlier order, under which nothing was begun?"""
-    at_ms = record.taken_back_ms()
-    return at_ms is not None and at_ms < order.generated_at_ms
 
 
 def _mark_cancelled(record: Record) -> bool:

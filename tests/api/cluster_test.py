@@ -23,7 +23,8 @@ def a_replica_that_is_alone_is_a_cluster_of_one(service):
     (alone,) = found["replicas"]
     assert found["leader"] == found["answered_by"] == alone["name"]
     assert (found["majority"], found["reachable"], found["digests_agree"]) == (1, 1, True)
-    assert (alone["role"], alone["lag"], alone["clock_offset_ms"]) == ("leader", 0, 0)
+    assert (alone["role"], alone["lag"]) == ("leader", 0)
+    assert abs(alone["clock_offset_ms"]) < 1_000
     status = service.ask("GET", "/v1/status").json
     assert (alone["term"], found["incarnation"]) == (status["term"], status["incarnation"])
     assert status["role"] == "leader"

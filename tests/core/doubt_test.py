@@ -414,6 +414,29 @@ def relaunched_under_queue_it_waits_for_what_is_open(desk: Desk) -> None:
     assert desk.flights[only_flight(desk)].order.attempt == 2
 
 
+def relaunched_under_queue_it_goes_before_what_waits_for_it(desk: Desk) -> None:
+    _doubt(desk, overlap="queue")
+    at(desk, 120)
+    assert desk.states_of("s")[START + 120] == "queued", "behind the one in doubt"
+    lid = _resolve(desk)
+    assert desk.states_of("s") == {START + 60: "started", START + 120: "queued"}
+    desk.end(lid, SUCCEEDED)
+    at(desk, 121)
+    assert desk.states_of("s") == {START + 60: "succeeded", START + 120: "started"}
+
+
+def why_it_was_in_doubt_is_not_overwritten_by_a_repeat_that_was_taken_back(desk: Desk) -> None:
+    _doubt(desk, cron=ONCE)
+    lid = _resolve(desk)
+    desk.command(CancelLaunch(f"s-{START + 60}"))
+    desk.commit(c.HandOversWithdrawn([lid], [2]))
+    assert desk.states_of("s") == {START + 60: "in_doubt"}
+    desk.now_ms += 5_000
+    _resolve(desk)
+    rows = desk.db.execute("SELECT attempt, reason FROM attempt WHERE lid = ?", (lid,)).fetchall()
+    assert rows == [(1, "in doubt: no answer")]
+
+
 def relaunched_under_replace_it_stops_what_is_open(desk: Desk) -> None:
     _doubt(desk, overlap="replace", timeout="30s")
     at(desk, 120)

@@ -241,6 +241,20 @@ def a_call_that_was_stopped_before_it_is_taken_back_only_while_it_is_to_be_cance
     _in_scene(work)
 
 
+@pytest.mark.parametrize("cancel", ["not wanted", None])
+def what_was_cancelled_is_not_told_as_too_late(cancel: str | None) -> None:
+    """Its deadline passed while it waited, and a person had said before that it is not wanted."""
+
+    async def work(scene: _Scene) -> None:
+        flight = _flight()
+        flight.deadline_ms, flight.cancel = 1, cancel
+        scene.launcher.withdraw([flight])
+        reports = scene.launcher.take()
+        assert (len(reports.withdrawn), len(reports.expired)) == ((1, 0) if cancel else (0, 1))
+
+    _in_scene(work)
+
+
 def an_answer_that_cannot_be_understood_does_not_end_the_asking() -> None:
     async def work(scene: _Scene) -> None:
         answers: list[list[Fate] | Exception] = [ValueError("nonsense"), [Fate("ended", SUCCEEDED)]]

@@ -397,7 +397,7 @@ class Launcher:
             self._flying.pop(flight.lid, None)
             self._reports.accepted.pop(flight.lid, None)
             flight.called_ms = None
-            if not flight.is_late(now_ms):
+            if flight.cancel is not None or not flight.is_late(now_ms):
                 self._reports.withdrawn.append(flight)
             elif flight.doubted:
                 self.report(flight, Outcome(Verdict.UNKNOWN, LATE_REPEAT, permanent=True))

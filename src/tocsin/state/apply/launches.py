@@ -397,7 +397,11 @@ def _end_doubt(context: Context, lid: int, change: c.LaunchResolved) -> str:
 
 
 def _keep_doubt(context: Context, lid: int, attempt: int, told_ms: int | None = None) -> None:
-    """The attempt that was in doubt, and why. ``told_ms``: when it ended in truth."""
+    """The attempt that was in doubt, and why, as it was told first: a repeat that was taken back says nothing of it.
+    ``told_ms``: when it ended in truth."""
+    known = "SELECT 1 FROM attempt WHERE lid = ? AND attempt = ?"
+    if told_ms is None and context.db.execute(known, (lid, attempt)).fetchone():
+        return
     ended_ms, exit_code, reason = context.db.execute(
         "SELECT ended_ms, exit_code, reason FROM launch WHERE lid = ?", (lid,)
     ).fetchone()
@@ -429,8 +433,11 @@ def _state_again(context: Context, lid: int, instant_s: int) -> LaunchState | Re
     ).fetchone()
     if found is None:
         return LaunchState.STARTED
+    overlap = decode_rule(found[1]).overlap
+    if overlap is Overlap.QUEUE and not _has_others_in_the_way(context, lid):
+        return LaunchState.STARTED  # what waits in line waits for this one
     by = f"the launch of {instant_s}, which is called again"
-    return _state_beside_open(context, found[0], decode_rule(found[1]).overlap, by, but=lid)
+    return _state_beside_open(context, found[0], overlap, by, but=lid)
 
 
 def _named(context: Context, change: c.CancelRequested | c.LaunchResolved) -> tuple[int, int, int] | Refused:

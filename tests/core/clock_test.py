@@ -7,7 +7,16 @@ import random
 import pytest
 from tests.core.desk import FAILED, START, Desk, at, only_flight, put
 
-from tocsin.decide.clock import AGREE_MS, Bounds, Expected, Opinion, Verdict, judge, step_of
+from tocsin.decide.clock import (
+    AGREE_MS,
+    Bounds,
+    Expected,
+    Opinion,
+    Verdict,
+    judge,
+    judge_by_leader,
+    step_of,
+)
 from tocsin.model import change as c
 from tocsin.model.cluster import ClockState
 from tocsin.model.command import ConfirmClock, DeleteSchedule, RepairDue, SwitchSchedule
@@ -65,6 +74,31 @@ def who_did_not_step_decides(
     own: ClockState, others: list[tuple[int, ClockState]], known: int, verdict: Verdict
 ) -> None:
     assert judge(Opinion(0, own), [Opinion(*other) for other in others], known) is verdict
+
+
+@pytest.mark.parametrize(
+    ("leader_ms", "others", "verdict"),
+    [
+        (None, [(_FAR, "steady")], Verdict.OPEN),
+        (0, [(_FAR, "steady")], Verdict.RIGHT),
+        (AGREE_MS, [(_FAR, "steady")], Verdict.RIGHT),
+        (-_FAR, [(-_FAR, "steady")], Verdict.WRONG),
+        (_FAR, [(_FAR, "steady")], Verdict.WRONG),
+        (_FAR, [(_FAR, "fresh")], Verdict.WRONG),
+        (_FAR, [(_FAR + AGREE_MS, "steady")], Verdict.WRONG),
+        (_FAR, [(_FAR + AGREE_MS + 1, "steady")], Verdict.OPEN),
+        (_FAR, [(-_FAR, "steady")], Verdict.OPEN),
+        (_FAR, [(-_FAR, "steady"), (_FAR, "steady")], Verdict.WRONG),
+        (_FAR, [(_FAR, "stepped")], Verdict.OPEN),
+        (_FAR, [(_FAR, "doubted")], Verdict.OPEN),
+        (_FAR, [(_FAR, "unknown")], Verdict.OPEN),
+        (_FAR, [], Verdict.OPEN),
+    ],
+)
+def where_clocks_differ_the_one_that_agrees_with_the_last_leader_is_right(
+    leader_ms: int | None, others: list[tuple[int, ClockState]], verdict: Verdict
+) -> None:
+    assert judge_by_leader(leader_ms, [Opinion(*other) for other in others]) is verdict
 
 
 @pytest.mark.parametrize(

@@ -277,3 +277,24 @@ def a_follower_that_was_started_ahead_and_set_right_was_not_told_anything_in_the
         assert now_ms - 5_000 < follower.told_ms <= SystemClock().wall_ms()
 
     _with(tmp_path, "abc", "abc", work)
+
+
+@pytest.mark.parametrize("ahead_ms", [20_000, -20_000])
+@pytest.mark.parametrize("position", [0, 1])
+def a_follower_whose_clock_is_a_little_off_does_not_lead_while_a_right_one_can(
+    tmp_path: Path, ahead_ms: int, position: int
+) -> None:
+    """The step is one that is followed, and the leader is lost, so that there is no majority among the clocks."""
+
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        await town.until(lambda: all(each.clock.state == "steady" for each in town.replicas.values()))
+        wrong = [name for name in "abc" if name != former.name][position]
+        town.clocks[wrong].offset_ms += ahead_ms
+        await former.clock.wait(asyncio.Event(), 1.0)
+        successor = await town.cut(former.name)
+        assert successor.name != wrong
+        await _until_called(town, 2)
+        _nothing_early(town)
+
+    _with(tmp_path, "abc", "abc", work)

@@ -19,7 +19,7 @@ from tocsin.replica.applying import DIGEST_EVERY
 from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.peers import NoPeers
 from tocsin.replica.recovery import check_not_diverged, diverged_mark, remedy_of_divergence
-from tocsin.replica.rounds import HELD_BACK_S, YIELDED_S, Rounds, compare, trimmable
+from tocsin.replica.rounds import HELD_BACK_S, STAND_AGAIN_S, YIELDED_S, Rounds, compare, trimmable
 from tocsin.state import snapshot
 
 _FAR = AGREE_MS + 1_000
@@ -97,14 +97,15 @@ def replicas_that_never_joined_do_not_hold_the_journal_back(joined: Voters | Non
     asyncio.run(work())
 
 
+class _Waiting(SystemClock):
+    now_s = 0.0
+
+    def elapsed_s(self) -> float:
+        return self.now_s
+
+
 def nobody_holds_the_journal_back_for_ever() -> None:
-    class Waiting(SystemClock):
-        now_s = 0.0
-
-        def elapsed_s(self) -> float:
-            return self.now_s
-
-    clock = Waiting()
+    clock = _Waiting()
     rounds = Rounds(NoPeers(), Handle(Ledger()), ClockGuard(clock), Metrics(), lambda: own, "")
     own, lender = _status(30, 20), _status(30, 20, 0, lent=0)
     others = [lender, _status(30, 20)]
@@ -241,6 +242,7 @@ class _Town(NoPeers):
         self.ahead_ms: dict[str, int | None] = {"b": 0, "c": 0}
         self.leader = ""
         self.problems: dict[str, str] = {}
+        self.roles: dict[str, str] = {}
 
     async def statuses(self) -> dict[str, PeerStatus | None]:
         now_ms = self._clock.wall_ms()
@@ -249,7 +251,7 @@ class _Town(NoPeers):
             if ahead_ms is None
             else _status(
                 name=name,
-                role="leader" if name == self.leader else "follower",
+                role="leader" if name == self.leader else self.roles.get(name, "follower"),
                 problem=self.problems.get(name, ""),
                 wall_ms=now_ms + ahead_ms,
                 clock=self.states[name],
@@ -468,6 +470,168 @@ def a_stand_by_whose_clock_has_stepped_stands_after_the_others(opens_in_s: float
         guard.begin(0)
         clock.step_ms = 2_400_000
         assert await _alone(guard, lambda: None, lambda: opens_in_s).may_stand() is may_stand
+
+    asyncio.run(work())
+
+
+def _in_tie(
+    clock: SystemClock,
+    town: _Town,
+    leader_ms: int | None,
+    opens_in_s: float = 0.0,
+    guard: ClockGuard | None = None,
+    own: Callable[[], PeerStatus] = _status,
+) -> Rounds:
+    """Of a replica that asks the others, and whose last leader was ``leader_ms`` ahead by its presence."""
+    guard = guard or _steady(clock)
+    offset_ms = None if leader_ms is None else guard.system_offset_ms() + leader_ms
+    return Rounds(
+        town,
+        Handle(Ledger()),
+        guard,
+        Metrics(),
+        own,
+        "",
+        leader_offset_ms=lambda: offset_ms,
+        opens_in_s=lambda: opens_in_s,
+    )
+
+
+@pytest.mark.parametrize(
+    ("leader_ms", "other_ms", "opens_in_s", "may_stand"),
+    [
+        (_FAR, _FAR, 0.0, False),
+        (-_FAR, -_FAR, 0.0, False),
+        (2 * _FAR, 2 * _FAR, 1.0 - YIELDED_S, False),
+        (_FAR, _FAR, -YIELDED_S, True),
+        (0, _FAR, 0.0, True),
+        (_FAR, -_FAR, 0.0, True),
+        (_FAR, None, 0.0, True),
+        (None, _FAR, 0.0, True),
+    ],
+    ids=[
+        "the other one agrees with the last leader, which was ahead",
+        "the other one agrees with the last leader, which was behind",
+        "the other one still has time",
+        "the other one had its time",
+        "this one agrees with the last leader",
+        "neither agrees",
+        "the other one does not answer",
+        "nothing is known of the last leader",
+    ],
+)
+def of_two_clocks_that_differ_the_one_of_the_last_leader_stands_first(
+    leader_ms: int | None, other_ms: int | None, opens_in_s: float, may_stand: bool
+) -> None:
+    """The last leader is lost, so that there is no majority among the clocks that are left."""
+
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock)
+        town.ahead_ms = {"b": other_ms, "c": None}
+        assert await _in_tie(clock, town, leader_ms, opens_in_s).may_stand() is may_stand
+
+    asyncio.run(work())
+
+
+def a_replica_that_cannot_lead_breaks_no_tie() -> None:
+    async def work() -> None:
+        clock = SystemClock()
+        for role, problem in (("former", ""), ("starting", ""), ("follower", "the disk takes no writes")):
+            town = _Town(clock)
+            town.ahead_ms, town.roles, town.problems = {"b": _FAR, "c": None}, {"b": role}, {"b": problem}
+            assert await _in_tie(clock, town, _FAR).may_stand(), role
+
+    asyncio.run(work())
+
+
+def two_clocks_that_agree_yield_to_two_that_agree_with_the_last_leader_as_well() -> None:
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock)
+        town.ahead_ms = {"b": 0, "c": _FAR, "d": _FAR, "e": None}
+        town.states = dict.fromkeys("bcde", "steady")
+        assert not await _in_tie(clock, town, _FAR).may_stand()
+        assert await _in_tie(clock, town, 0).may_stand()
+
+    asyncio.run(work())
+
+
+def one_answer_that_is_missing_does_not_break_a_tie() -> None:
+    """It may come late from the replica that is right."""
+
+    async def work() -> None:
+        clock = _Waiting()
+        town = _Town(clock)
+        town.ahead_ms = {"b": _FAR, "c": None}
+        rounds = _in_tie(clock, town, _FAR)
+        assert not await rounds.may_stand()
+        town.ahead_ms["b"] = None
+        for may_stand in (False, True):
+            clock.now_s += STAND_AGAIN_S
+            assert await rounds.may_stand() is may_stand
+
+    asyncio.run(work())
+
+
+def a_majority_that_agrees_counts_for_more_than_the_clock_of_the_last_leader() -> None:
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock)
+        town.ahead_ms = {"b": 0, "c": _FAR}
+        assert await _in_tie(clock, town, _FAR).may_stand()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("ahead_ms", [-2 * _FAR, 2 * _FAR])
+def of_two_clocks_that_were_just_started_the_one_of_the_last_leader_leads(ahead_ms: int) -> None:
+    """Also if it is the later one."""
+
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock, state="fresh")
+        town.ahead_ms = {"b": ahead_ms, "c": None}
+        assert await _in_tie(clock, town, 0, guard=ClockGuard(clock)).may_stand()
+        assert not await _in_tie(clock, town, ahead_ms, guard=ClockGuard(clock)).may_stand()
+
+    asyncio.run(work())
+
+
+def a_restart_does_not_forget_which_clock_breaks_a_tie(tmp_path: Path) -> None:
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock)
+
+        def started() -> Rounds:
+            guard = ClockGuard(clock, tmp_path / "clock.json", "boot")
+            guard.begin(0)
+            return _in_tie(clock, town, None, guard=guard)
+
+        before = started()
+        before._clock.believe()
+        town.ahead_ms, town.leader = {"b": _FAR, "c": _FAR}, "c"
+        await before.look()
+        town.ahead_ms["c"] = None
+        assert not await started().may_stand()
+
+    asyncio.run(work())
+
+
+def a_replica_that_has_led_itself_does_not_yield_to_the_clock_of_an_earlier_leader() -> None:
+    """Otherwise two replicas yield to each other."""
+
+    async def work() -> None:
+        clock = SystemClock()
+        town = _Town(clock)
+        town.ahead_ms = {"b": _FAR, "c": None}
+        guard = _steady(clock)
+        guard.note_leader(_FAR)
+        role = "leader"
+        rounds = _in_tie(clock, town, None, guard=guard, own=lambda: _status(role=role))
+        await rounds.look()
+        role = "follower"
+        assert await rounds.may_stand()
 
     asyncio.run(work())
 

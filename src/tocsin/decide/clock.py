@@ -7,7 +7,8 @@ where nothing is known (a cold start long after the last entry), the other repli
    that did not step.
 2. Otherwise a majority of all replicas is right whose clocks did not step and agree with each other; clocks that were
    just started and are plausible count for it. Where none is steady, all of these are right if they agree.
-3. Otherwise nobody can tell, and a person has to.
+3. Otherwise nobody can tell, and a person has to. Where clocks that are believed differ, the replica that agrees with
+   the clock of the last leader is the first to stand for election.
 
 A clock that stepped never counts as a witness: when one bad time server moves all of them, they agree and are wrong.
 Nor does one that is far from the last entry after a cold start, or that agrees with one that stepped and knows nothing
@@ -61,6 +62,18 @@ def judge(own: Opinion, others: Sequence[Opinion], known: int) -> Verdict:
             return _of(_middle(agreeing))
     is_any_steady = any(opinion.state == "steady" for opinion in everybody)
     return _of(_middle(all_ms)) if all_ms and not is_any_steady and _agree(all_ms) else Verdict.OPEN
+
+
+def judge_by_leader(leader_ahead_ms: int | None, others: Sequence[Opinion]) -> Verdict:
+    """Breaks a tie: the clocks of those who answer differ, and there is no majority. ``leader_ahead_ms``: by how much
+    the clock of the last leader is ahead of ours; None: not known. ``others``: of replicas that could lead."""
+    if leader_ahead_ms is None:
+        return Verdict.OPEN
+    if abs(leader_ahead_ms) <= AGREE_MS:
+        return Verdict.RIGHT
+    believed_ms = [opinion.ahead_ms for opinion in others if opinion.state in ("steady", "fresh")]
+    is_another_right = any(abs(ahead_ms - leader_ahead_ms) <= AGREE_MS for ahead_ms in believed_ms)
+    return Verdict.WRONG if is_another_right else Verdict.OPEN
 
 
 def steady_ahead_ms(opinions: Sequence[Opinion]) -> int | None:

@@ -22,6 +22,7 @@ from tocsin.decide.clock import (
     is_suspected_by,
     is_vouched_for,
     judge,
+    judge_by_leader,
     steady_ahead_ms,
 )
 from tocsin.errors import Diverged, JournalError
@@ -41,8 +42,8 @@ HELD_BACK_S = 1800.0
 STAND_AGAIN_S = 1.0
 """A replica whose clock was found to be off asks again only after this time."""
 YIELDED_S = 15.0
-"""A replica that has no way to the others, and whose clock is not that of the last leader, waits so much longer before
-it stands. The last leader can be restarted in that time."""
+"""A replica whose clock is not that of the last leader waits so much longer before it stands, if it has no way to the
+others or if another one agrees with the last leader. The last leader can be restarted in that time."""
 ALL_ASKED_S = 10.0
 """So long it waits for the answers of those that are starting as well, where the time matters most."""
 
@@ -63,6 +64,16 @@ class Seen(NamedTuple):
     def clocks_apart_ms(self) -> dict[str, int]:
         """Whose clock differs from ours by more than it may, and by how much it is ahead."""
         return {name: told.ahead_ms for name, told in self.clocks.items() if abs(told.ahead_ms) > AGREE_MS}
+
+    def candidates(self) -> list[Opinion]:
+        """What those say of their clocks who could lead."""
+        return [
+            told
+            for name, told in self.clocks.items()
+            if (status := self.statuses[name]) is not None
+            and not status.problem
+            and status.role in ("follower", "leader")
+        ]
 
 
 class Absences:
@@ -132,6 +143,7 @@ class Rounds:
         self._absences = Absences(clock)
         self.seen = Seen({}, {}, Verdict.OPEN)
         self._off_until_s = 0.0
+        self._is_yielding = self._has_led = False
         self._apart_ms: dict[str, int] = {}
         """Offsets of clocks that were just started, from our clock that never steps."""
 
@@ -154,6 +166,7 @@ class Rounds:
         """Ask all of them, now."""
         statuses = await self._peers.statuses()
         now_ms = self._clock.system_ms()
+        self._has_led |= self._own().role == "leader"
         told = {name: status for name, status in statuses.items() if status is not None and status.wall_ms}
         clocks = {
             name: Opinion(status.wall_ms - now_ms, status.clock, name, status.clock_preceded_by)
@@ -169,7 +182,7 @@ class Rounds:
             # A replica that cannot lead keeps nobody else from it: otherwise nobody would lead at all.
             able = [clocks[name] for name, status in told.items() if not status.problem]
             verdict = judge(own, able, len(statuses) + 1)
-        if verdict is Verdict.OPEN and own.state == "fresh":
+        if verdict is Verdict.OPEN and own.state == "fresh" and not self._is_told_by_leader(opinions):
             verdict = _yielded_to_earlier(opinions)
         if verdict is Verdict.RIGHT and own.state != "steady" and is_vouched_for(own, opinions):
             log.info("other replicas agree with the wall clock here", was=own.state)
@@ -252,21 +265,53 @@ class Rounds:
         now_s = self._clock.elapsed_s()
         if now_s < self._off_until_s:
             return False
-        seen = await self.look()
+        before, seen = self.seen, await self.look()
         if not seen.is_clock_off:
             self._compare_with_former_leader(seen)
-        may_stand = not seen.is_clock_off and not self._yields(seen)
+        may_stand = not seen.is_clock_off and not self._yields(seen, before)
         self._off_until_s = 0.0 if may_stand else now_s + STAND_AGAIN_S
         return may_stand
 
-    def _yields(self, seen: Seen) -> bool:
-        """Where the others cannot be asked, a replica whose clock differs from that of the last leader lets them take
-        office first. It would lead without deciding anything."""
-        if seen.statuses or self._opens_in_s() <= -YIELDED_S:
+    def _yields(self, seen: Seen, before: Seen) -> bool:
+        """Does this replica let others stand for election first, because its clock is not that of the last leader? Not
+        for ever: they may be unable to lead."""
+        was_yielding, self._is_yielding = self._is_yielding, False
+        if self._opens_in_s() <= -YIELDED_S:
             return False
+        if not seen.statuses:
+            return self._yields_unasked()
+        leader_ms = self._last_leader_ahead_ms()
+        if leader_ms is None or abs(leader_ms) <= AGREE_MS:
+            return False
+        if seen.verdict is Verdict.OPEN:
+            self._is_yielding = judge_by_leader(leader_ms, seen.candidates()) is Verdict.WRONG
+        if not is_vouched_for(self._own_opinion(), list(seen.clocks.values())):
+            self._is_yielding |= _is_any_silent(seen, before)
+        if self._is_yielding and not was_yielding:
+            log.warning(
+                "election postponed: the wall clock here is not that of the last leader",
+                last_leader_ahead_s=round(leader_ms / 1000),
+                at_most_s=YIELDED_S,
+            )
+        return self._is_yielding
+
+    def _yields_unasked(self) -> bool:
+        """The others cannot be asked. This replica would lead without deciding anything."""
         offset_ms = self._leader_offset_ms()
         is_apart = offset_ms is not None and abs(offset_ms - self._clock.system_offset_ms()) > AGREE_MS
         return is_apart or not self._clock.is_believed
+
+    def _last_leader_ahead_ms(self) -> int | None:
+        """By how much the clock of the last leader is ahead of ours; None: not known, or this replica was the last
+        leader. Presence tells it twice a second; what was kept on disk is for a process that was just started."""
+        offset_ms = self._leader_offset_ms()
+        if offset_ms is not None:
+            return offset_ms - self._clock.system_offset_ms()
+        return None if self._has_led else self._clock.leader_ahead_ms()
+
+    def _is_told_by_leader(self, opinions: Sequence[Opinion]) -> bool:
+        """Does the clock of the last leader tell which one is right?"""
+        return judge_by_leader(self._last_leader_ahead_ms(), opinions) is not Verdict.OPEN
 
     def _compare_with_former_leader(self, seen: Seen) -> None:
         """The next entry must not be stamped with another time than the last ones, only because another replica writes
@@ -322,6 +367,13 @@ class Rounds:
 def _is_believed_elsewhere(leader: Opinion) -> bool:
     """Is it a clock that another replica goes by, and not the one here?"""
     return leader.state in ("steady", "fresh") and abs(leader.ahead_ms) > AGREE_MS
+
+
+def _is_any_silent(seen: Seen, before: Seen) -> bool:
+    """Did a replica that answered before not answer this time? One answer that is missing may be chance."""
+    return any(
+        status is None and before.statuses.get(name) is not None for name, status in seen.statuses.items()
+    )
 
 
 def _yielded_to_earlier(opinions: Sequence[Opinion]) -> Verdict:

@@ -46,6 +46,17 @@ def a_doubt_is_ended_by_saying_so(tocsin, doubtful):
     assert "tocsin launches --state in_doubt" in again.err
 
 
+def a_launch_in_doubt_that_is_cancelled_is_told_to_be_in_doubt_still(tocsin, doubtful):
+    name = doubtful("doubt/cancelled")
+    done = tocsin("cancel", name, "--reason", "enough")
+    assert (done.status, done.out.startswith(f"{name} in_doubt: ")) == (0, True)
+    assert done.out.endswith(
+        "; it is stopped if the replica that was to call it tells that it runs (enough)\n"
+    )
+    assert tocsin("resolve", name, "--as", "failed").status == 0
+    assert "has ended as failed" in tocsin("cancel", name).err
+
+
 def a_doubtful_launch_is_called_again_under_its_name(tocsin, doubtful, wait):
     name = doubtful("doubt/two")
     done = tocsin("resolve", name, "--as", "relaunch")

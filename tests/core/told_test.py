@@ -6,16 +6,21 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
-from tests.core.desk import START, Desk, at, only_flight, put
+from tests.core.desk import START, Desk, _targets, at, only_flight, put
 
 from tocsin.errors import Refused
 from tocsin.journal import codec
+from tocsin.model import change as c
 from tocsin.model.activity import MINUTE_MS
-from tocsin.model.command import ResolveLaunch
+from tocsin.model.command import CancelLaunch, ResolveLaunch
 from tocsin.model.launch import HELD_MS
-from tocsin.state import events, minutes, views
+from tocsin.replica.flight import flight_of_row
+from tocsin.replica.outcomes import changes_of, resolutions
+from tocsin.replica.reports import Reports
+from tocsin.state import events, minutes, queries, views
 from tocsin.state.steps import steps
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
+from tocsin.targets.null import NullTarget
 
 ONCE = "@at 2023-11-14T22:14:20Z"
 DUE_MS = (START + 60) * 1000
@@ -127,6 +132,99 @@ def the_last_attempt_is_not_tried_again(desk: Desk, outcome: Outcome, state: str
 def what_was_never_called_is_not_tried_again(desk: Desk) -> None:
     desk.tell(_doubt(desk, retry=RETRY), NO_CALL)
     assert views.launch(desk.db, NAME).state == "skipped"
+
+
+STOPPED = Outcome(
+    Verdict.CANCELLED, "stopped by SIGTERM", exit_code=143, called_ms=DUE_MS + 3_100, ended_ms=DUE_MS + 8_100
+)
+
+
+def a_launch_in_doubt_that_is_cancelled_stays_in_doubt_and_tells_when_it_is_stopped(desk: Desk) -> None:
+    lid = _doubt(desk)
+    held = desk.db.execute("SELECT held_ms, ended_ms FROM launch WHERE lid = ?", (lid,)).fetchone()
+    assert desk.command(CancelLaunch(NAME, "not wanted", "ann")) == lid
+    view = views.launch(desk.db, NAME)
+    assert view.state == "in_doubt"
+    assert view.reason == (
+        f"{UNKNOWN.reason}; it is stopped if the replica that was to call it tells that it runs (not wanted)"
+    )
+    assert desk.db.execute("SELECT cancel FROM launch WHERE lid = ?", (lid,)).fetchone() == ("not wanted",)
+    assert desk.db.execute("SELECT held_ms, ended_ms FROM launch WHERE lid = ?", (lid,)).fetchone() == held
+    asked = [(step.step, step.actor, step.note) for step in steps(desk.db, NAME) if step.actor]
+    assert asked == [("cancelled", "ann", "not wanted")]
+    seq = len(desk.records)
+    entry = events.opened(desk.db, seq, codec.decode(desk.records[-1], seq))
+    (event,) = events.told(desk.db, entry, entry.drafts)
+    assert (event.kind, event.state, event.actor) == ("launch.cancelling", None, "ann")
+
+
+def the_end_of_what_was_stopped_in_doubt_is_told_as_cancelled(desk: Desk) -> None:
+    lid = _doubt(desk, retry=RETRY)
+    desk.command(CancelLaunch(NAME, "not wanted", "ann"))
+    desk.tell(lid, STOPPED)
+    view = views.launch(desk.db, NAME)
+    assert (view.state, view.exit_code) == ("cancelled", 143)
+    assert view.reason == "resolved: told by replica a: not wanted; stopped by SIGTERM"
+    assert view.started_at is not None
+    assert view.ended_at is not None
+    assert view.started_at.timestamp() * 1000 == STOPPED.called_ms
+    assert view.ended_at.timestamp() * 1000 == STOPPED.ended_ms
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [(DONE, "succeeded"), (EXITED, "failed"), (REFUSED, "cancelled"), (NO_CALL, "cancelled")],
+)
+def what_had_ended_before_it_could_be_stopped_is_recorded_as_it_ended_and_is_not_tried_again(
+    desk: Desk, outcome: Outcome, state: str
+) -> None:
+    lid = _doubt(desk, retry=RETRY)
+    desk.command(CancelLaunch(NAME, "not wanted", "ann"))
+    desk.tell(lid, outcome)
+    at(desk, 200)
+    view = views.launch(desk.db, NAME)
+    assert (view.state, view.attempt, view.exit_code) == (state, 1, outcome.exit_code)
+    assert (view.started_at is None) == (outcome.called_ms is None)
+
+
+def what_is_told_to_be_tried_again_is_not_if_it_was_cancelled_just_before(desk: Desk) -> None:
+    lid = _doubt(desk, retry=RETRY)
+    (row,) = queries.orders(desk.db, [lid])
+    told = resolutions([(flight_of_row(row, 1), EXITED, "a")], {"null": NullTarget()}, desk.now_ms)
+    desk.command(CancelLaunch(NAME, "not wanted", "ann"))
+    assert desk.commit(*told) == [lid]
+    at(desk, 200)
+    view = views.launch(desk.db, NAME)
+    assert (view.state, view.attempt, view.exit_code) == ("failed", 1, 3)
+    assert "not tried again, because it was to be stopped" in view.reason
+
+
+def a_launch_that_is_put_in_doubt_and_cancelled_in_one_entry_is_told_as_both(desk: Desk) -> None:
+    put(desk, cron=ONCE)
+    at(desk, 60)
+    flight = desk.flights[only_flight(desk)]
+    doubted = changes_of(Reports({}, [(flight, UNKNOWN)]), _targets(), desk.now_ms)
+    desk.commit(*doubted, c.CancelRequested("s", START + 60, False, "not wanted", "ann"))
+    seq = len(desk.records)
+    entry = events.opened(desk.db, seq, codec.decode(desk.records[-1], seq))
+    told = [event.kind for event in events.told(desk.db, entry, entry.drafts)]
+    assert told == ["launch.in_doubt", "launch.cancelling"]
+
+
+def a_launch_in_doubt_that_was_cancelled_can_be_called_again_by_hand(desk: Desk) -> None:
+    lid = _doubt(desk)
+    desk.command(CancelLaunch(NAME, "not wanted", "ann"))
+    desk.command(ResolveLaunch(NAME, "relaunch", "", "ann"))
+    desk.hand_over([lid])
+    assert (desk.flights[lid].order.attempt, desk.flights[lid].cancel) == (2, None)
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "failed", "skipped"])
+def what_a_person_has_judged_cannot_be_cancelled(desk: Desk, outcome: str) -> None:
+    _doubt(desk)
+    desk.command(ResolveLaunch(NAME, outcome, "", "ann"))  # type: ignore[arg-type]  # why: any word
+    with pytest.raises(Refused, match=f"has ended as {outcome}"):
+        desk.command(CancelLaunch(NAME))
 
 
 @pytest.mark.parametrize(

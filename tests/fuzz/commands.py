@@ -36,7 +36,7 @@ from tocsin.model.token import Token
 from tocsin.replica.audits import retraced
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
 from tocsin.replica.many import Many, prepare_many
-from tocsin.replica.outcomes import changes_of
+from tocsin.replica.outcomes import changes_of, resolutions
 from tocsin.replica.prepare import prepare
 from tocsin.replica.reports import Reports
 from tocsin.replica.scheduler import agenda
@@ -122,7 +122,10 @@ class World:
         self._check_replaced(plan.decision)
         reports = self._reports(chance)
         commands, changes, many = self._commands(chance)
-        decisions = [*plan.changes(), *changes_of(reports, dict(TARGETS), desk.now_ms), *self._chores(chance)]
+        told = self._told_late(chance, {command.about for command in commands})
+        outcomes = changes_of(reports, dict(TARGETS), desk.now_ms)
+        decisions = [*plan.changes(), *outcomes, *told, *self._chores(chance)]
+        in_doubt = self._in_doubt()
         if not decisions and not changes:
             return
         results = desk.commit(*decisions, *changes)
@@ -132,6 +135,7 @@ class World:
                 self._check_nothing_early(plan.decision.started_rows)
                 self._call(flights_of_starts(plan.decision.started_rows, result, 1, desk.now_ms))
         self._answered(commands, changes, results[len(decisions) :], many)
+        self._check_cancelled(in_doubt, commands, decisions)
         wanted = [*plan.attempts.lids, *(r for r in results[len(decisions) :] if type(r) is int)]
         rows = [row for row in queries.orders(desk.db, wanted) if row.state == LaunchState.STARTED]
         self._call([flight_of_row(row, 1) for row in rows if row.lid not in self.flights])
@@ -274,6 +278,44 @@ class World:
             self.doubted.add(flight.order.name)
         permanent = chance.random() < 0.2
         return Outcome(verdict, chance.choice(["", "why"]), permanent=permanent, ended_ms=self.desk.now_ms)
+
+    def _told_late(self, chance: random.Random, but: set[str]) -> list[c.Change]:
+        """A replica that was silent tells how a call of a former term ended. What is unknown because the record was
+        lost is told by nobody."""
+        if chance.random() < 0.7:
+            return []
+        lids = queries.doubted_since(self.desk.db, 0, 20)
+        rows = [row for row in queries.orders(self.desk.db, lids) if row.attempt]
+        flights = [flight_of_row(row, 1) for row in rows]
+        known = [
+            flight
+            for flight in flights
+            if (flight.order.name, flight.order.attempt) in self.called
+            and flight.order.name not in {*self.lost, *but}
+        ]
+        if not known:
+            return []
+        flight = chance.choice(known)
+        verdict = chance.choice([Verdict.SUCCEEDED, Verdict.FAILED, Verdict.CANCELLED])
+        self.doubted.discard(flight.order.name)
+        return resolutions(
+            [(flight, self._ended(flight, verdict, chance), "b")], dict(TARGETS), self.desk.now_ms
+        )
+
+    def _in_doubt(self) -> set[str]:
+        lids = self.desk.db.execute(f"SELECT lid FROM launch WHERE state = {LaunchState.IN_DOUBT:d}")
+        rows = queries.orders(self.desk.db, [lid for (lid,) in lids])
+        return {flight_of_row(row, 1).order.name for row in rows}
+
+    def _check_cancelled(
+        self, before: set[str], commands: Sequence[cmd.Command], decisions: Sequence[c.Change]
+    ) -> None:
+        """To want something stopped says nothing of what became of it."""
+        wanted = {command.name for command in commands if isinstance(command, cmd.CancelLaunch)} & before
+        if any(isinstance(change, c.HistoryForgotten) for change in decisions):
+            return
+        settled = wanted - self._in_doubt()
+        assert not settled, f"{settled} were in doubt, and a cancel has ended that"
 
     def _was_in_doubt(self, lid: int) -> bool:
         (doubt,) = self.desk.db.execute("SELECT doubt FROM launch WHERE lid = ?", (lid,)).fetchone()
@@ -568,7 +610,12 @@ class World:
         return found.fetchone() is not None
 
     def _check_waits(self) -> None:
-        """Nothing waits for a time that a clock once showed."""
+        """Nothing waits for a time that a clock once showed, or to be called although it is to be stopped."""
+        stopped = self.desk.db.execute(
+            "SELECT lid FROM launch WHERE cancel IS NOT NULL "
+            f"AND state IN ({LaunchState.RETRYING:d}, {LaunchState.QUEUED:d})"
+        ).fetchall()
+        assert not stopped, f"launches that are to be stopped wait: {stopped}"
         latest_ms = self.desk.now_ms + LONGEST_WAIT_MS
         for column in ("retry_at_ms", "held_ms"):
             found = self.desk.db.execute(

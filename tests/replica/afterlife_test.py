@@ -13,7 +13,7 @@ from tests.core.desk import START, Desk, at, only_flight, put
 from tests.replica.several import Receiver, Workshop, World
 
 from tocsin.clock import SystemClock
-from tocsin.errors import Refused
+from tocsin.errors import Refused, Unreachable
 from tocsin.model import change as c
 from tocsin.model.cluster import Asked
 from tocsin.model.command import ResolveLaunch
@@ -42,6 +42,16 @@ def _flight(number: int = 1, spec: bytes = _HTTP) -> Flight:
 
 def _asked(flight: Flight) -> Asked:
     return Asked(flight.order.name, flight.order.attempt, flight.kind, 0, 1)
+
+
+class _Quick(SystemClock):
+    """Nobody waits for longer than a moment."""
+
+    async def wait(self, event: asyncio.Event, timeout_s: float | None) -> None:
+        await asyncio.sleep(0)
+
+    def elapsed_s(self) -> float:
+        return super().elapsed_s() * 10_000
 
 
 class _Batches(NullTarget):
@@ -80,6 +90,10 @@ class _Scene:
 
     async def settle(self) -> None:
         await self.launcher.settled()
+
+
+async def _nobody_stops(host: str, asked: Asked, reason: str) -> None:
+    raise AssertionError("nothing is to be stopped")
 
 
 def _in_scene(work: Callable[[_Scene], Awaitable[None]]) -> None:
@@ -200,7 +214,7 @@ def a_cancel_reaches_what_is_about_to_be_called_again() -> None:
             return [Fate("never") for _ in asked]
 
         told = asyncio.Event()
-        elsewhere = Elsewhere(ask, scene.launcher, SystemClock(), told.set)
+        elsewhere = Elsewhere(ask, _nobody_stops, scene.launcher, SystemClock(), told.set)
         flight = _flight()
         elsewhere.add(flight, "b", 1)
         asking = asyncio.create_task(elsewhere.run())
@@ -267,7 +281,7 @@ def an_answer_that_cannot_be_understood_does_not_end_the_asking() -> None:
             reported.set()
             return answer
 
-        elsewhere = Elsewhere(ask, scene.launcher, SystemClock(), lambda: None)
+        elsewhere = Elsewhere(ask, _nobody_stops, scene.launcher, SystemClock(), lambda: None)
         elsewhere.add(_flight(), "b", 1)
         asking = asyncio.create_task(elsewhere.run())
         await asyncio.wait_for(reported.wait(), 5)
@@ -287,7 +301,7 @@ def an_answer_that_comes_after_a_person_ended_the_doubt_changes_nothing() -> Non
             await may_answer.wait()
             return [Fate("ended", Outcome(Verdict.FAILED, "HTTP 500")) for _ in some]
 
-        elsewhere = Elsewhere(ask, scene.launcher, SystemClock(), lambda: None)
+        elsewhere = Elsewhere(ask, _nobody_stops, scene.launcher, SystemClock(), lambda: None)
         flight = _flight()
         elsewhere.add(flight, "b", 1, is_doubted=True)
         asking = asyncio.create_task(elsewhere.run())
@@ -296,6 +310,89 @@ def an_answer_that_comes_after_a_person_ended_the_doubt_changes_nothing() -> Non
         may_answer.set()
         await scene.settle()
         assert elsewhere.take_resolved() == []
+        asking.cancel()
+
+    _in_scene(work)
+
+
+def a_replica_that_tells_that_a_cancelled_launch_in_doubt_runs_is_told_to_stop_it_until_it_has_heard() -> (
+    None
+):
+    async def work(scene: _Scene) -> None:
+        told: list[tuple[str, str, int, str]] = []
+        resolved = asyncio.Event()
+
+        async def ask(host: str, asked: Sequence[Asked]) -> list[Fate]:
+            if len(told) < 2:
+                return [Fate("flying") for _ in asked]
+            return [Fate("ended", Outcome(Verdict.CANCELLED, "stopped")) for _ in asked]
+
+        async def stop(host: str, asked: Asked, reason: str) -> None:
+            told.append((host, asked.name, asked.attempt, reason))
+            if len(told) == 1:
+                raise Unreachable("b does not answer")
+
+        clock = _Quick()
+        elsewhere = Elsewhere(ask, stop, scene.launcher, clock, resolved.set)
+        flight, other = _flight(1), _flight(2)
+        elsewhere.add(flight, "b", 1, is_doubted=True)
+        elsewhere.add(other, "b", 1, is_doubted=True)
+        elsewhere.cancelled(flight.lid, "not wanted")
+        asking = asyncio.create_task(elsewhere.run())
+        await asyncio.wait_for(resolved.wait(), 5)
+        assert told == [("b", flight.order.name, 1, "not wanted")] * 2
+        assert elsewhere.take_resolved()[0][0] is flight
+        asking.cancel()
+
+    _in_scene(work)
+
+
+def a_launch_in_doubt_that_was_told_to_stop_is_not_told_again_while_its_replica_answers() -> None:
+    async def work(scene: _Scene) -> None:
+        told: list[str] = []
+        rounds = 0
+        enough = asyncio.Event()
+
+        async def ask(host: str, asked: Sequence[Asked]) -> list[Fate]:
+            nonlocal rounds
+            rounds += 1
+            if rounds == 20:
+                raise Unreachable("b does not answer")
+            if rounds == 40:
+                enough.set()
+            return [Fate("flying") for _ in asked]
+
+        async def stop(host: str, asked: Asked, reason: str) -> None:
+            told.append(f"{reason} in round {rounds}")
+
+        elsewhere = Elsewhere(ask, stop, scene.launcher, _Quick(), lambda: None)
+        flight = _flight()
+        flight.cancel = "not wanted"
+        elsewhere.add(flight, "b", 1, is_doubted=True)
+        asking = asyncio.create_task(elsewhere.run())
+        await asyncio.wait_for(enough.wait(), 5)
+        assert told == ["not wanted in round 1", "not wanted in round 21"]
+        asking.cancel()
+
+    _in_scene(work)
+
+
+def a_cancel_that_comes_after_the_end_was_told_and_before_it_is_written_keeps_it_from_being_tried_again() -> (
+    None
+):
+    async def work(scene: _Scene) -> None:
+        told = asyncio.Event()
+
+        async def ask(host: str, asked: Sequence[Asked]) -> list[Fate]:
+            return [Fate("ended", Outcome(Verdict.FAILED, "HTTP 500")) for _ in asked]
+
+        elsewhere = Elsewhere(ask, _nobody_stops, scene.launcher, SystemClock(), told.set)
+        flight = _flight()
+        elsewhere.add(flight, "b", 1, is_doubted=True)
+        asking = asyncio.create_task(elsewhere.run())
+        await asyncio.wait_for(told.wait(), 5)
+        elsewhere.cancelled(flight.lid, "not wanted")
+        assert flight.cancel == "not wanted"
         asking.cancel()
 
     _in_scene(work)

@@ -95,10 +95,14 @@ class _Scene:
         office.renewed(0.0)
         self.target = target
         self.launcher = Launcher({"null": target}, office, clock, lambda: None, lambda: counted_since_ms)
-        elsewhere = Elsewhere(_nobody_answers, self.launcher, clock, lambda: None)
+        elsewhere = Elsewhere(_nobody_answers, _nobody_stops, self.launcher, clock, lambda: None)
         self.concluder = Concluder(
             "a", self.launcher, elsewhere, Metrics(()), OwnTerms(Path("unused"), Path("unused"))
         )
+
+
+async def _nobody_stops(host: str, asked: Asked, reason: str) -> None:
+    return
 
 
 async def _nobody_answers(host: str, asked: Sequence[Asked]) -> list[Fate]:

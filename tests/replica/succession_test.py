@@ -10,6 +10,8 @@ from tests.replica.several import EXEC, HTTP, Town, in_town, launched, put, stat
 
 from tocsin.model.command import CancelLaunch, ResolveLaunch
 from tocsin.replica import elsewhere
+from tocsin.replica import leader as leading
+from tocsin.state import views
 from tocsin.targets.contract import Outcome, Verdict
 
 FAILED = Outcome(Verdict.FAILED, "it said no", exit_code=3)
@@ -316,6 +318,119 @@ def a_cancel_is_told_again_until_it_is_heard(tmp_path: Path) -> None:
         await successor.propose(CancelLaunch(name))
         town.silent.discard(former.name)
         await state_of(successor, name, "cancelled")
+
+    in_town(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"target": HTTP}, {"target": EXEC}, {"target": EXEC, "on_doubt": "relaunch"}],
+    ids=["http", "exec", "relaunch"],
+)
+def a_cancelled_launch_that_came_to_be_in_doubt_is_stopped_when_its_replica_answers_again(
+    fields: dict[str, object], tmp_path: Path, impatient: None
+) -> None:
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        town.world.is_held = True
+        await former.propose(put(**fields))
+        name = await launched(former)
+        await town.call_of(name)
+        # What may be called again is called at once: the cancel comes before its replica is given up.
+        town.handles[former.name].cut()
+        successor = await town.leader(but=former.name)
+        town.silent.add(former.name)
+        await successor.propose(CancelLaunch(name))
+        view = await state_of(successor, name, "in_doubt", "cancelled", "retrying")
+        if view.state == "in_doubt":
+            town.heal(former.name)
+            view = await state_of(successor, name, "cancelled", "succeeded")
+        assert view.state == "cancelled"
+        assert town.world.cancelled == [(former.name, name)]
+        assert len(town.world.named(name)) == 1
+
+    in_town(tmp_path, work)
+
+
+@pytest.mark.parametrize("is_healed_first", [False, True], ids=["while it is silent", "while it answers"])
+@pytest.mark.parametrize("target", [HTTP, EXEC], ids=["http", "exec"])
+def a_launch_in_doubt_that_is_cancelled_is_stopped_if_its_replica_tells_that_it_runs(
+    target: dict[str, object], is_healed_first: bool, tmp_path: Path, impatient: None
+) -> None:
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        town.world.is_held = True
+        await former.propose(put(target=target))
+        name = await launched(former)
+        await town.call_of(name)
+        successor = await town.cut(former.name)
+        await state_of(successor, name, "in_doubt")
+        if is_healed_first:
+            town.heal(former.name)
+        await successor.propose(CancelLaunch(name, "not wanted"))
+        if not is_healed_first:
+            view = await successor.read(views.launch, name)
+            assert (view.state, town.world.cancelled) == ("in_doubt", [])
+            assert "stopped if the replica that was to call it tells that it runs (not wanted)" in view.reason
+            town.heal(former.name)
+        view = await state_of(successor, name, "cancelled", "succeeded")
+        assert (view.state, view.attempt) == ("cancelled", 1)
+        assert f"told by replica {former.name}: not wanted" in view.reason
+        assert town.world.cancelled == [(former.name, name)]
+        assert len(town.world.named(name)) == 1
+
+    in_town(tmp_path, work)
+
+
+@pytest.mark.parametrize("is_recent", [True, False], ids=["lately", "long ago"])
+def the_next_leader_stops_what_was_cancelled_in_doubt(
+    is_recent: bool, tmp_path: Path, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what came to be in doubt long ago it is to be told once more: nobody asks after it by itself."""
+    monkeypatch.setattr(leading, "DOUBTED_FOR_MS", 3_600_000 if is_recent else -3_600_000)
+
+    async def work(town: Town) -> None:
+        former = await town.leader()
+        town.world.is_held = True
+        await former.propose(put(target=EXEC))
+        name = await launched(former)
+        await town.call_of(name)
+        second = await town.cut(former.name)
+        await state_of(second, name, "in_doubt")
+        await second.propose(CancelLaunch(name))
+        await second.step_down()
+        third = await town.until(
+            lambda: next(
+                (r for r in town.replicas.values() if r not in (former, second) and r.is_leader), None
+            )
+        )
+        town.heal(former.name)
+        if not is_recent:
+            await third.propose(CancelLaunch(name))
+        await state_of(third, name, "cancelled")
+        assert town.world.cancelled == [(former.name, name)]
+        assert len(town.world.named(name)) == 1
+
+    in_town(tmp_path, work)
+
+
+def a_launch_in_doubt_of_which_nobody_knows_stays_in_doubt_when_it_is_cancelled(
+    tmp_path: Path, impatient: None
+) -> None:
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        town.world.is_held = True
+        await leader.propose(put())
+        name = await launched(leader)
+        (await town.call_of(name)).ends(UNKNOWN)
+        await state_of(leader, name, "in_doubt")
+        lid = await leader.propose(CancelLaunch(name))
+        known = leader.parts.career.leader
+        assert known is not None
+        await town.until(lambda: not known._elsewhere.asks_after(lid))
+        view = await leader.read(views.launch, name)
+        assert (view.state, town.world.cancelled) == ("in_doubt", [])
+        assert len(town.world.named(name)) == 1
 
     in_town(tmp_path, work)
 

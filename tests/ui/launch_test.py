@@ -171,6 +171,17 @@ def a_running_launch_is_cancelled_with_a_reason(console):
     assert _stayed(page)
 
 
+def a_launch_in_doubt_is_cancelled_and_stays_in_doubt(console, dropping):
+    name = doubtful(console.service, "acts/doubt-cancelled", dropping)
+    page = _page(console, name)
+    page.get_by_role("button", name="Cancel this launch").click()
+    page.get_by_label("Why?").fill("enough")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the launch").click()
+    expect(page.locator("#notices")).to_contain_text("if its replica tells that it runs")
+    expect(page.locator(".steps")).to_contain_text("Cancelling asked for by local enough")
+    expect(page.locator("#launch .state")).to_contain_text("in doubt")
+
+
 def a_doubt_is_ended_by_saying_what_became_of_it(console, dropping):
     name = doubtful(console.service, "acts/doubt", dropping)
     page = _page(console, name)

@@ -47,6 +47,16 @@ class LaunchKind(enum.IntEnum):
     MANUAL = 1
 
 
+def shown_reason(state: int, reason: str | None, cancel: str | None) -> str:
+    """Of a launch that is to be stopped and has not ended for certain, that too."""
+    if cancel is not None and state == LaunchState.IN_DOUBT:
+        to_be_stopped = f"it is stopped if the replica that was to call it tells that it runs ({cancel})"
+        return f"{reason}; {to_be_stopped}" if reason else to_be_stopped
+    if not reason and cancel is not None and state < CLOSED_FROM:
+        return f"to be stopped: {cancel}"
+    return reason or ""
+
+
 class LaunchView(msgspec.Struct, frozen=True, kw_only=True):
     """A launch as it is read back."""
 

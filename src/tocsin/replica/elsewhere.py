@@ -1,7 +1,8 @@
 """Launches that are open and were handed over by another replica, or by this one in an earlier term.
 
 The replica that was to make the call is asked until it is certain what became of it. One that does not answer for
-a while is taken for dead, and the launch is in doubt; should the answer come after all, the doubt is resolved.
+a while is taken for dead, and the launch is in doubt; should the answer come after all, the doubt is resolved. If the
+answer is that a launch in doubt still runs, and the launch is to be cancelled, that replica is told to stop it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ RESOLVED_AT_ONCE = 20
 Told = tuple[Flight, Outcome, str]
 """A launch that was in doubt, how it ended, and who says so."""
 AskFates = Callable[[str, Sequence[Asked]], Awaitable[list[Fate]]]
+Stop = Callable[[str, Asked, str], Awaitable[None]]
+"""Tells a replica to stop an attempt that runs there, and why."""
 
 
 class _Case(msgspec.Struct):
@@ -54,6 +57,12 @@ class _Case(msgspec.Struct):
     """Recorded as in doubt already: only a certain answer changes anything."""
     is_noted: bool = False
     """Recorded as running."""
+    is_stopping: bool = False
+    """In doubt, and its replica has heard that it is to be stopped: its end is expected soon."""
+
+    @property
+    def is_urgent(self) -> bool:
+        return not self.is_doubted or self.is_stopping
 
     def asked(self) -> Asked:
         order = self.flight.order
@@ -63,8 +72,11 @@ class _Case(msgspec.Struct):
 class Elsewhere:
     """Asks after them, beside the leader's loop."""
 
-    def __init__(self, ask: AskFates, launcher: Launcher, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, ask: AskFates, stop: Stop, launcher: Launcher, clock: Clock, wake: Callable[[], None]
+    ) -> None:
         self._ask = ask
+        self._stop = stop
         self._launcher = launcher
         self._clock = clock
         self._wake = wake
@@ -80,17 +92,30 @@ class Elsewhere:
         """``term``: the one in which the call was to be made, by ``host``."""
         flight.drop_payload()
         self._cases[flight.lid] = _Case(flight, host, term, self._clock.elapsed_s(), is_doubted)
+        if is_doubted:
+            self._ask_later_s = 0.0
         self._news.set()
 
+    def asks_after(self, lid: int) -> bool:
+        return lid in self._cases
+
     def host_of(self, lid: int) -> tuple[str, Asked] | None:
-        """Where a launch runs that is to be stopped."""
+        """Where a launch runs that is to be stopped. None for one in doubt: nobody has told that it runs."""
         case = self._cases.get(lid)
         return None if case is None or case.is_doubted else (case.host, case.asked())
 
     def cancelled(self, lid: int, reason: str) -> None:
-        """It is to be stopped: it then ends as cancelled, and is not called again."""
+        """It is to be stopped: it then ends as cancelled, and is not called again. After one that is in doubt its
+        replica is asked at once."""
         if (case := self._cases.get(lid)) is not None:
             case.flight.cancel = reason
+            case.is_stopping = False
+            if case.is_doubted:
+                self._ask_later_s = 0.0
+                self._news.set()
+        for flight, _, _ in self._resolved:
+            if flight.lid == lid:
+                flight.cancel = reason
         for waiting in self._again.values():
             for flight, _ in waiting:
                 if flight.lid == lid:
@@ -164,14 +189,14 @@ class Elsewhere:
             if with_doubted:
                 self._ask_later_s = now_s + ASK_LATER_EVERY_S
             await self._round(with_doubted)
-            pending = [case for case in self._cases.values() if not case.is_doubted]
-            pause_s = ASK_EVERY_S if pending else ASK_LATER_EVERY_S
+            is_urgent = any(case.is_urgent for case in self._cases.values())
+            pause_s = ASK_EVERY_S if is_urgent else ASK_LATER_EVERY_S
             await self._clock.wait(self._news, pause_s)
 
     async def _round(self, with_doubted: bool) -> None:
         by_host: dict[str, list[_Case]] = {}
         for case in self._cases.values():
-            if case.is_doubted and not with_doubted:
+            if not case.is_urgent and not with_doubted:
                 continue
             by_host.setdefault(case.host, []).append(case)
         await asyncio.gather(*(self._ask_host(host, cases) for host, cases in by_host.items()))
@@ -191,6 +216,27 @@ class Elsewhere:
             for case, fate in zip(chunk, fates, strict=True):
                 if self._is_current(case):
                     self._told(case, fate)
+            await self._stop_doubted(
+                host, [case for case, fate in zip(chunk, fates, strict=True) if fate.how == "flying"]
+            )
+
+    async def _stop_doubted(self, host: str, running: list[_Case]) -> None:
+        """Its replica answers again and tells that these run. The leader's loop tells it of what is not in doubt."""
+        for case in running:
+            reason = case.flight.cancel
+            is_wanted = case.is_doubted and reason is not None and not case.is_stopping
+            if not is_wanted or not self._is_current(case):
+                continue
+            try:
+                await self._stop(host, case.asked(), reason or "")
+            except Exception as wrong:  # why: the same
+                if not isinstance(wrong, TocsinError):
+                    log.error("a replica could not be told to stop a launch", replica=host, exc_info=wrong)
+                return  # the next answer that it runs brings the next try
+            case.is_stopping = case.flight.cancel == reason
+            log.info(
+                "a launch in doubt runs and is being stopped", launch=case.flight.order.name, replica=host
+            )
 
     def _is_current(self, case: _Case) -> bool:
         """False: somebody ended it while the answer was under way."""
@@ -217,6 +263,7 @@ class Elsewhere:
                 self._doubt(case, fate.reason or _FORGOTTEN)
 
     def _silent(self, case: _Case) -> None:
+        case.is_stopping = False
         target = self._launcher.target(case.flight.kind)
         patience_s = LOOK_UP_PATIENCE_S if target.looks_up else PATIENCE_S
         if self._launcher.may_repeat(case.flight):
@@ -231,7 +278,8 @@ class Elsewhere:
             self._call_again(flight, doubtful=True)
             return
         self._launcher.report(flight, Outcome(Verdict.UNKNOWN, reason))
-        if len(self._cases) < DOUBTED_MAX and flight.spec.on_doubt == "skip":
+        is_asked_after = len(self._cases) < DOUBTED_MAX and flight.spec.on_doubt == "skip"
+        if is_asked_after or flight.cancel is not None:  # a cancel was acknowledged
             self._cases[flight.lid] = _Case(flight, case.host, case.term, case.since_s, is_doubted=True)
 
     def _told_late(self, case: _Case, fate: Fate) -> None:

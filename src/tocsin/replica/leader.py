@@ -438,6 +438,7 @@ class Leader:
         """The entry is durable: only now do targets hear of it."""
         lids: list[int] = list(plan.attempts.lids)
         requested: list[int] = []
+        cancelled: list[int] = []
         for change, result in zip(changes, results, strict=True):
             if isinstance(change, c.LaunchesStarted):
                 rows, result = _that_started(plan.decision.started_rows, result)
@@ -452,10 +453,12 @@ class Leader:
                 await self._hold_as_recorded()
             elif isinstance(change, c.CancelRequested) and isinstance(result, int):
                 self._cancel(result, change.reason)
+                cancelled.append(result)
             elif isinstance(change, c.LaunchRequested | c.LaunchResolved) and isinstance(result, int):
                 self._elsewhere.forget(result)
                 self._limits.ended([result])
                 requested.append(result)
+        await self._ask_after_doubted(cancelled)
         if lids or requested:
             await self._hand_over(lids + requested)
         if requested:
@@ -513,6 +516,16 @@ class Leader:
             telling = asyncio.create_task(self._tell_to_cancel(lid, reason), name="cancel")
             self._told[telling] = None
             telling.add_done_callback(lambda done: self._told.pop(done, None))
+
+    async def _ask_after_doubted(self, lids: Sequence[int]) -> None:
+        """Launches of which somebody wants the end. The replica that was to call one in doubt is asked whether it runs,
+        also if nobody has asked for a long time: if so, it is stopped."""
+        if self._around.is_sole:
+            return
+        async for rows in self._open_portions([lid for lid in lids if not self._elsewhere.asks_after(lid)]):
+            for row in rows:
+                if row.state == LaunchState.IN_DOUBT and row.attempt:
+                    self._elsewhere.add(flight_of_row(row, self.term), row.replica, row.term, is_doubted=True)
 
     async def _tell_to_cancel(self, lid: int, reason: str) -> None:
         """The replica where it runs, until it has heard or the launch is over."""

@@ -64,6 +64,9 @@ def _resolution(
     if outcome.called_ms is not None:
         flight.note_call(outcome.called_ms)
     settlement = settlement_of(flight, outcome, target, now_ms)
+    if outcome.verdict is Verdict.FAILED and settlement.state is LaunchState.CANCELLED:
+        # It may have failed long before somebody wanted it to be stopped. It is not tried again.
+        settlement = Settlement(LaunchState.FAILED, outcome.reason)
     state = settlement.state
     if state is LaunchState.FAILED and outcome.verdict is Verdict.NOT_STARTED:
         state = LaunchState.SKIPPED

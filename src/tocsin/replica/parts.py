@@ -456,7 +456,7 @@ class Parts:
             former_terms=former_terms,
             proposer=self.proposer,
             launcher=launcher,
-            elsewhere=Elsewhere(self.ask_fates, launcher, self.guard, wake.set),
+            elsewhere=Elsewhere(self.ask_fates, self._cancel_elsewhere, launcher, self.guard, wake.set),
             forgetting=Forgetting(store, self.guard, setup.retention, self._on_state),
             wake=wake,
             on_won=lambda: self.afterlife.add(term, launcher),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tocsin.cron.zones import UNIX_MAX, Zone
-from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
+from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState, shown_reason
 from tocsin.state.tables import started_at
 
 DAY_S = 86_400
@@ -268,5 +268,5 @@ def deleted_by(db: sqlite3.Connection, schedule_id: str) -> str:
 def _row(found: Sequence[Any]) -> Row:
     *fields, reason, cancel, replica = found
     row = Row._make((*fields, reason or "", replica))
-    told = row.reason or (f"to be stopped: {cancel}" if cancel and found[4] < CLOSED_FROM else "")
+    told = shown_reason(found[4], reason, cancel)
     return row._replace(is_manual=found[2] == LaunchKind.MANUAL, state=_NAMES[found[4]], reason=told)

@@ -11,7 +11,7 @@ import msgspec
 
 from tocsin.errors import NotFound
 from tocsin.model.ids import launch_name, parse_launch_name
-from tocsin.model.launch import CLOSED_FROM, AttemptView, LaunchKind, LaunchState, LaunchView
+from tocsin.model.launch import CLOSED_FROM, AttemptView, LaunchKind, LaunchState, LaunchView, shown_reason
 from tocsin.model.schedule import Schedule, ScheduleView
 from tocsin.model.target import kind_of
 from tocsin.model.token import reaches
@@ -275,14 +275,12 @@ def _launch_view(row: Sequence[Any]) -> LaunchView:
     manual = kind == LaunchKind.MANUAL
     planned_ms = instant_s * 1000 if planned_ms is None else planned_ms
     lateness_ms = None if started_ms is None else max(0, started_ms - planned_ms)
-    if reason is None and cancel is not None and state < CLOSED_FROM:
-        reason = f"to be stopped: {cancel}"
     return LaunchView(
         name=launch_name(schedule_id, instant_s, manual),
         schedule=schedule_id,
         scheduled_at=datetime.fromtimestamp(instant_s, UTC),
         state=LaunchState(state).name.lower(),
-        reason=reason or "",
+        reason=shown_reason(state, reason, cancel),
         attempt=attempt,
         term=term,
         replica=replica,

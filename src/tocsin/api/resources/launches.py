@@ -137,14 +137,17 @@ async def get_output(
         body=bodies.CancelBody,
         body_is_optional=True,
         example={"reason": "not needed any more"},
-        answers={202: ("It will be stopped.", LaunchView)},
+        answers={
+            202: ("It will be stopped. What is in doubt: if its replica tells that it runs.", LaunchView)
+        },
         refusals={**_NO_LAUNCH, 409: "It has ended already."},
     ),
 )
 async def cancel_launch(
     request: Request[Any, Any, Any], service: Given, caller: WhoAsks, name: FromPath[str]
 ) -> LaunchView:
-    """Stop it. The answer may still show it open: its target is told, and then it ends."""
+    """Stop it. The answer may still show it open: its target is told, and then it ends. A launch that is in doubt stays
+    so; it is stopped if the replica that was to call it tells that it runs."""
     name = unquote(name)
     reason = (await bodies.taken(request, bodies.small, bodies.CancelBody)).reason
     await service.propose(caller, CancelLaunch(name, reason))

@@ -95,11 +95,15 @@ def cancel(
 ) -> None:
     """Stop a launch that has not ended.
 
+    A launch in doubt stays in doubt; it is stopped if the replica that was to call it tells that it runs.
+
     Example: tocsin cancel billing/payroll-1767225600
     """
     view = ask(url, lambda client: client.cancel(name, reason))
     if as_json:
         print_json(view)
+    elif view.state == "in_doubt":
+        print(f"{view.name} in_doubt: {view.reason}")
     else:
         print(f"{view.name} {view.state if view.state in _ENDED else 'is being stopped'}")
 

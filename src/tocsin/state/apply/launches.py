@@ -25,6 +25,7 @@ from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
 _OPEN = f"state < {CLOSED_FROM}"
 _WAITS = "waits for the launch before it"
 _NOT_AGAIN = "it is not tried again, because another launch of its schedule has its place"
+_NOT_WANTED = "it is not tried again, because it was to be stopped"
 _IN_THE_WAY = f"NOT (state = {LaunchState.QUEUED:d} AND asked_ms IS NOT NULL)"
 """What was asked for after the fact waits for everything, and nothing waits for it."""
 
@@ -297,17 +298,21 @@ def _state_beside_open(
 
 
 def cancel_requested(context: Context, change: c.CancelRequested) -> object:
-    """Returns the launch's number: the leader then tells the target."""
+    """Returns the launch's number: the leader then tells the target. One that is in doubt stays so: it may run on a
+    replica that is silent, and is stopped if that replica tells so."""
     found = _named(context, change)
     if isinstance(found, Refused):
         return found
     lid, state, _ = found
-    if state >= CLOSED_FROM:
+    if state >= CLOSED_FROM and state != LaunchState.IN_DOUBT:
         name = launch_name(change.schedule, change.instant_s, change.manual)
         return Refused(
             f"{name!r} has ended as {LaunchState(state).name.lower()}", hint="there is nothing to stop"
         )
-    _cancel(context, lid, change.reason)
+    if state == LaunchState.IN_DOUBT:
+        context.db.execute("UPDATE launch SET cancel = ? WHERE lid = ?", (change.reason, lid))
+    else:
+        _cancel(context, lid, change.reason)
     context.record("cancelled", change.schedule, change.actor, lid=lid, note=change.reason)
     return lid
 
@@ -361,7 +366,8 @@ def _end_told(context: Context, lid: int, change: c.LaunchResolved) -> str:
     assert change.attempt is not None
     calls.note_doubted(context, lid, change.attempt, change.called_ms)
     is_retry = change.state == LaunchState.RETRYING
-    if is_retry and not _has_others_in_the_way(context, lid):
+    why_not = _why_not_again(context, lid)
+    if is_retry and why_not is None:
         ended_ms = context.entry.time_ms if change.ended_ms is None else change.ended_ms
         context.db.execute(
             f"UPDATE launch SET state = {LaunchState.RETRYING:d}, retry_at_ms = ?, exit_code = ?, reason = ?, "
@@ -372,7 +378,7 @@ def _end_told(context: Context, lid: int, change: c.LaunchResolved) -> str:
         return _name(LaunchState.RETRYING)
     _keep_doubt(context, lid, change.attempt, change.ended_ms)
     if is_retry:
-        note = f"{change.note}; {_NOT_AGAIN}"
+        note = f"{change.note}; {why_not}"
         change = msgspec.structs.replace(change, state=int(LaunchState.FAILED), note=note)
     return _end_doubt(context, lid, change)
 
@@ -408,6 +414,14 @@ def _keep_doubt(context: Context, lid: int, attempt: int, told_ms: int | None = 
     why = f"{RESOLVED}{reason or 'no answer'}"
     at_ms = ended_ms if told_ms is None else told_ms
     _keep_attempt(context, lid, attempt, at_ms, exit_code, why, is_doubtful=True)
+
+
+def _why_not_again(context: Context, lid: int) -> str | None:
+    """Why a launch that was in doubt is not tried again now that it is known to have failed. None: it is."""
+    (cancel,) = context.db.execute("SELECT cancel FROM launch WHERE lid = ?", (lid,)).fetchone()
+    if cancel is not None:
+        return _NOT_WANTED
+    return _NOT_AGAIN if _has_others_in_the_way(context, lid) else None
 
 
 def _has_others_in_the_way(context: Context, lid: int) -> bool:

@@ -63,6 +63,11 @@ def _is_over(entry: Opened, launch: Launch) -> bool:
     return launch.state in (LaunchState.CANCELLED, LaunchState.IN_DOUBT) and launch.ended_ms == entry.time_ms
 
 
+def _was_doubted(entry: Opened, launch: Launch) -> bool:
+    """Did a report in the same entry put it in doubt, and not the cancellation?"""
+    return any(draft.lid == launch.lid and draft.kind == "launch.in_doubt" for draft in entry.drafts)
+
+
 def _of_command(entry: Opened, draft: Draft, act: Act, known: Known) -> Event | None:
     """What a person did, or what came of it on the side."""
     if draft.kind == "schedule.":
@@ -100,7 +105,8 @@ def _of_asked_launch(entry: Opened, draft: Draft, act: Act, launch: Launch) -> E
             entry, draft, launch, kind=kind, reason=reason, actor=act.actor, attempt=int(is_started)
         )
     if act.act == "cancelled":
-        kind = kind_of_state(launch.state) if _is_over(entry, launch) else "launch.cancelling"
+        is_over = _is_over(entry, launch) and not _was_doubted(entry, launch)
+        kind = kind_of_state(launch.state) if is_over else "launch.cancelling"
         return _named(entry, draft, launch, kind=kind, actor=act.actor)
     if act.act == "resolved":
         if draft.kind == "launch.started" and launch.state == LaunchState.QUEUED:

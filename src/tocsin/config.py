@@ -47,6 +47,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rate_limit: int = 2_000
     """How many requests a second one caller may make; 0: any number."""
 
+    trusted_proxies: str = ""
+    """Proxies in front of the API, addresses or networks separated by commas. Of them it is believed for whom they ask
+    (``X-Forwarded-For``, ``X-Forwarded-Proto``). Only where callers need tokens."""
+
+    access_log: bool = False
+    """Whether each request is logged: who asked for what, from where, and how that ended."""
+
     herd_limit: int = 0
     """How many launches may be planned for one second of the day to come, by what schedules say when they are written;
     0: any number. See docs/herd.md."""
@@ -56,11 +63,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     answer says so; ``refuse``: it is not."""
 
     allow_exec: str = "auto"
-    """Whether schedules may run commands: as the service's user, who can read all that it can, tokens included.
-    ``auto``: only where nobody needs a token; ``yes``; ``no``."""
+    """Whether schedules may run commands. ``auto``: only where nobody needs a token; ``yes``: whoever has the scope
+    ``exec`` may write them; ``no``."""
 
     exec_users: str = ""
-    """Users that commands may be run as, beside the service's own, separated by commas; ``*``: any."""
+    """Users that commands may be run as, separated by commas; ``*``: any. Empty: the service's own user where nobody
+    needs a token, otherwise nobody. Commands of the service's own user can read all that it can, tokens included."""
 
     http_allow: str = ""
     """If given, http targets may call only these: hosts, ``*.example.org``, networks, separated by commas."""
@@ -179,6 +187,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 allowed="0 (none) or more",
             )
         self.audit_label_keys()
+        if self.proxy_networks() and not self.needs_tokens():
+            raise InvalidInput(
+                "nobody needs a token here, so a proxy would let everybody in",
+                field="trusted_proxies",
+                value=self.trusted_proxies,
+                allowed="proxies of a service that asks for tokens",
+                hint="serve with --tokens always, or leave --trusted-proxies away",
+            )
         if not self.cluster and (self.cluster_secret or self.recover):
             given = "--cluster-secret" if self.cluster_secret else "--recover"
             raise InvalidInput(
@@ -193,6 +209,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(
                 "TLS needs a certificate and its key", field=missing, value="", allowed="both or none of them"
             )
+
+    def proxy_networks(self) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+        """The networks that ``trusted_proxies`` names."""
+        try:
+            return tuple(
+                ipaddress.ip_network(each.strip()) for each in self.trusted_proxies.split(",") if each.strip()
+            )
+        except ValueError as wrong:
+            raise InvalidInput(
+                f"{self.trusted_proxies!r} cannot be proxies: {wrong}",
+                field="trusted_proxies",
+                value=self.trusted_proxies,
+                allowed="addresses or networks, separated by commas: 10.0.0.7,192.168.5.0/24",
+            ) from None
 
     def audit_label_keys(self) -> tuple[str, ...]:
         """The labels that ``audit_labels`` names."""

@@ -123,6 +123,7 @@ def _agree(body: dict[str, Any], method: str, path: dict[str, Any]) -> None:
         body["labels"] = {"team": None}  # what is left of labels may be none
     if "admin" in (body.get("scopes") or ()):
         body.pop("prefixes", None)  # an admin reaches everything
+        body.pop("targets", None)
     if "from" in body:
         body.pop("until", None)  # it must be after the other
         if "schedule" not in body:

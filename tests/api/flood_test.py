@@ -224,9 +224,9 @@ def a_forged_cursor_is_refused(service, path, content):
     assert (answer.status, answer.json["field"]) == (400, "cursor")
 
 
-def who_says_to_speak_for_others_is_not_believed(service):
-    headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1", "Origin": service.url}
-    assert service.ask("GET", "/v1/status", headers=headers).status == 200, "our own origin is still http"
+def who_says_to_speak_for_others_is_not_believed(guarded):
+    headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1", "Origin": guarded.url}
+    assert guarded.ask("GET", "/v1/status", headers=headers).status == 200, "our own origin is still http"
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])

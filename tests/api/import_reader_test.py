@@ -6,13 +6,16 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from tests.api.conftest import schedule
 
 from tocsin.api.importing.child import LESS_URGENT
-from tocsin.api.importing.reader import FEW_BYTES, READERS, Readers
-from tocsin.api.importing.reading import Block, Rules
+from tocsin.api.importing.reader import FEW_BYTES, IMPORTS_MAX, READERS, ReaderPool, Readers
+from tocsin.api.importing.reading import Block, Read, Rules
+from tocsin.api.problems import HttpRefusal
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
 from tocsin.errors import JournalUnavailable
@@ -30,14 +33,20 @@ MANY = FEW_BYTES // 50
 
 def _with_readers(work: Callable[[Readers], Awaitable[None]]) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(30), Readers(Rules(EVERYBODY, permissions_of(Settings()))) as readers:
+        rules = Rules(EVERYBODY, permissions_of(Settings()))
+        async with asyncio.timeout(30), Readers(ReaderPool(), rules) as readers:
             await work(readers)
 
     asyncio.run(whole())
 
 
+def _counted(blocks: list[Read]) -> tuple[int, int]:
+    """Lines that were taken, and refused."""
+    return sum(len(some.lines) for some in blocks), sum(len(some.refused) for some in blocks)
+
+
 def _pids(readers: Readers) -> list[int]:
-    return [each._process.pid for each in readers._readers if each._process is not None]
+    return [each._process.pid for each in readers._pool._readers if each._process is not None]
 
 
 def _is_there(pid: int) -> bool:
@@ -86,26 +95,27 @@ def when_one_of_them_is_killed_whoever_waits_for_it_is_told() -> None:
 
 
 def an_import_that_is_broken_off_leaves_no_process_behind() -> None:
-    seen: list[Readers] = []
+    seen: list[int] = []
 
     async def work(readers: Readers) -> None:
-        seen.append(readers)
         for number in range(6):
             readers.read(_block(MANY * 4, number), 0)
         while len(_pids(readers)) < READERS:
             await SystemClock().wait(asyncio.Event(), 0.001)
+        seen.extend(_pids(readers))
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
         _with_readers(work)
-    assert not any(map(_is_there, _pids(seen[0])))
+    assert len(seen) == READERS
+    assert not any(map(_is_there, seen))
 
 
 def nor_does_one_that_is_broken_off_while_they_are_started() -> None:
-    seen: list[Readers] = []
+    seen: list[Any] = []
 
     async def work(readers: Readers) -> None:
-        seen.append(readers)
+        seen.extend(readers._pool._readers)
         for number in range(4):
             readers.read(_block(MANY, number), 0)
         await asyncio.sleep(0)  # their threads have begun, and no more
@@ -113,4 +123,57 @@ def nor_does_one_that_is_broken_off_while_they_are_started() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         _with_readers(work)
-    assert not any(map(_is_there, _pids(seen[0])))
+    assert len(seen) == READERS
+    assert not any(_is_there(each._process.pid) for each in seen if each._process is not None)
+
+
+def many_imports_share_the_processes_and_the_last_one_ends_them() -> None:
+    async def whole() -> None:
+        rules = Rules(EVERYBODY, permissions_of(Settings()))
+        pool = ReaderPool()
+        async with asyncio.timeout(30), AsyncExitStack() as held:
+            imports = [await held.enter_async_context(Readers(pool, rules)) for _ in range(IMPORTS_MAX)]
+            await asyncio.gather(*(each.read(_block(MANY), 0) for each in imports))
+            pids = _pids(imports[0])
+            assert len(pids) == READERS
+            with pytest.raises(HttpRefusal, match="under way already"):
+                await Readers(pool, rules).__aenter__()
+        assert not any(map(_is_there, pids))
+        async with Readers(pool, rules) as one:
+            assert (await one.read(_block(MANY), 0))[0].new.ids[0] == "read/1"
+
+    asyncio.run(whole())
+
+
+def each_import_is_judged_by_its_own_rights() -> None:
+    async def whole() -> None:
+        pool = ReaderPool()
+        permissions = permissions_of(Settings())
+        confined = EVERYBODY._replace(prefixes=("elsewhere/",))
+        async with (
+            asyncio.timeout(30),
+            Readers(pool, Rules(EVERYBODY, permissions)) as all_may,
+            Readers(pool, Rules(confined, permissions)) as may_not,
+        ):
+            for _ in range(2 * READERS):
+                read, refused = await asyncio.gather(
+                    all_may.read(_block(MANY), 0), may_not.read(_block(MANY), 0)
+                )
+                assert _counted(read) == (MANY, 0)
+                assert _counted(refused) == (0, MANY)
+
+    asyncio.run(whole())
+
+
+def a_process_that_was_killed_is_replaced() -> None:
+    async def work(readers: Readers) -> None:
+        await asyncio.gather(*(readers.read(_block(MANY), 0) for _ in range(READERS)))
+        for pid in _pids(readers):
+            os.kill(pid, 9)
+        for _ in range(READERS):
+            with pytest.raises(JournalUnavailable, match="has ended"):
+                await readers.read(_block(MANY), 0)
+        for _ in range(READERS):
+            assert (await readers.read(_block(MANY), 0))[0].lines
+
+    _with_readers(work)

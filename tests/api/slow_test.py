@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import uvloop
 
-from tocsin.api.door.lobby import Patience
+from tocsin.api.door.lobby import Lobby, Patience
 from tocsin.api.server import make_server
 
 QUICK = Patience(head_s=0.5, body_pause_s=0.5, unread_s=0.5, keep_alive_s=1, linger_s=0.2, connections_max=20)
@@ -58,10 +58,11 @@ class Application:
 
 
 class Served:
-    def __init__(self, port: int, app: Application, server: Any) -> None:
+    def __init__(self, port: int, app: Application, server: Any, patience: Patience) -> None:
         self.port = port
         self.app = app
         self.server = server
+        self.patience = patience
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -107,10 +108,10 @@ def _is_problem(found: tuple[int, dict[str, str], bytes], status: int) -> bool:
 async def _served(patience: Patience) -> AsyncIterator[Served]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         app = Application()
-        server = make_server(app, patience)
+        server = make_server(app, Lobby(patience))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            yield Served(listener.getsockname()[1], app, server)
+            yield Served(listener.getsockname()[1], app, server, patience)
         finally:
             server.end()
             await serving
@@ -337,9 +338,16 @@ def busy_connections_are_kept_and_a_new_one_is_told():
         state = served.server.server_state
         await _until(lambda: len(state.tasks) == 20)
         reader, writer = await served.connect()
+        writer.write(GOOD)
         found = await _answer(reader)
         assert _is_problem(found, 503)
         assert found[1]["retry-after"] == "1"
+        assert await reader.read() == b""
+        writer.close()
+        reader, writer = await served.connect()
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (await _answer(reader))[0] == 200, "whoever watches over the service is answered"
+        assert await reader.read() == b"", "and makes room for the next one"
         writer.close()
         served.app.go_on.set()
         for reader, writer in busy:
@@ -355,7 +363,9 @@ def busy_connections_of_one_address_leave_room_for_others():
         for _, writer in busy:
             writer.write(b"GET /think HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await _until(lambda: len(served.server.server_state.tasks) == 5)
-        assert _is_problem(await _answer((await served.connect())[0]), 503)
+        reader, writer = await served.connect()
+        writer.write(GOOD)
+        assert _is_problem(await _answer(reader), 503)
         elsewhere = ("127.0.0.2", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port, local_addr=elsewhere)
         writer.write(GOOD)
@@ -363,6 +373,66 @@ def busy_connections_of_one_address_leave_room_for_others():
         served.app.go_on.set()
 
     _run(msgspec.structs.replace(PATIENT, peer_connections_max=5), test)
+
+
+def probes_are_answered_however_many_wait_in_their_place():
+    async def test(served: Served) -> None:
+        busy = [await served.connect() for _ in range(20)]
+        for _, writer in busy:
+            writer.write(b"GET /think HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await _until(lambda: len(served.server.server_state.tasks) == 20)
+        idle = [await served.connect() for _ in range(2 * served.patience.probes_max)]
+        reader, writer = await served.connect()
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (await _answer(reader))[0] == 200
+        assert len(served.server.server_state.connections) <= 20 + served.patience.probes_max
+        served.app.go_on.set()
+        for _, writer in (*busy, *idle):
+            writer.close()
+
+    _run(msgspec.structs.replace(PATIENT, probes_max=5), test)
+
+
+def slow_bodies_make_room_for_others():
+    async def test(served: Served) -> None:
+        slow = [await served.connect() for _ in range(20)]
+        for _, writer in slow:
+            writer.write(b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx")
+        await _until(lambda: len(served.server.server_state.tasks) == 20)
+        await asyncio.sleep(served.patience.linger_s + 0.1)  # until then a body is not slow
+        for _ in range(20):
+            reader, writer = await served.connect()
+            writer.write(GOOD)
+            assert (await _answer(reader))[0] == 200
+            writer.close()
+
+    _run(PATIENT, test)
+
+
+def the_body_of_a_login_has_a_few_seconds_in_all():
+    """However many pieces it comes in."""
+
+    async def test(served: Served) -> None:
+        reader, writer = await served.connect()
+        writer.write(b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+        dripping = asyncio.create_task(_drip(writer))
+        assert _is_problem(await _answer(reader), 408)
+        dripping.cancel()
+
+    _run(msgspec.structs.replace(PATIENT, public_body_s=0.5), test)
+
+
+async def _drip(writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(b"x")
+        await asyncio.sleep(0.05)
+
+
+def connections_leave_half_of_the_descriptors_to_launches():
+    for descriptors in (256, 1024, 4096, 1_048_576):
+        patience = Patience().within(descriptors)
+        assert 2 * patience.connections_max + patience.probes_max <= descriptors / 2
+    assert Patience().within(1_048_576) == Patience()
 
 
 def a_kept_connection_is_closed_when_nothing_more_is_asked():

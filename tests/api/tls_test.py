@@ -16,7 +16,7 @@ import pytest
 import structlog
 import uvloop
 
-from tocsin.api.door.lobby import Patience
+from tocsin.api.door.lobby import Lobby, Patience
 from tocsin.api.door.tls import Certificate, certificate
 from tocsin.api.server import make_server, url_of
 from tocsin.client import Client
@@ -83,7 +83,7 @@ async def _served(pair: Pair | None, patience: Patience | None = None) -> AsyncI
     shown = None if pair is None else certificate(pair.settings())
     with socket.create_server(("127.0.0.1", 0)) as listener:
         app = Heard()
-        server = make_server(app, patience or Patience(), shown)
+        server = make_server(app, Lobby(patience or Patience()), shown)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         url = url_of(listener, tls=shown is not None)
         try:
@@ -338,5 +338,44 @@ def plain_http_to_a_tls_port_is_no_request(made):
                 with pytest.raises(Unreachable):
                     await client.schedule_page()
             assert served.app.headers == []
+
+    _run(test)
+
+
+def who_never_shakes_hands_is_counted_and_makes_room(made):
+    """Each holds a descriptor, though nobody has heard of a request."""
+    patience = Patience(head_s=20, connections_max=20, peer_connections_max=20, probes_max=5)
+
+    async def test() -> None:
+        pair = made("service")
+        before = len(os.listdir("/proc/self/fd"))
+        async with _served(pair, patience) as served, Client(served.url, ca=str(pair.cert)) as client:
+            silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(60)]
+            await client.schedule_page()
+            ours = len(silent) + 1  # our own ends of them
+            held = len(os.listdir("/proc/self/fd")) - before - ours
+            assert held <= 2 * (patience.connections_max + patience.probes_max)
+            for _, writer in silent:
+                writer.close()
+
+    _run(test)
+
+
+def a_handshake_that_is_broken_off_leaves_nothing_behind(made):
+    async def test() -> None:
+        pair = made("service")
+        async with _served(pair) as served, Client(served.url, ca=str(pair.cert)) as client:
+            await client.schedule_page()
+            before = len(os.listdir("/proc/self/fd"))
+            for _ in range(50):
+                _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+                writer.write(b"this is no TLS at all\r\n\r\n")
+                with suppress(ConnectionError):
+                    await writer.drain()
+                writer.close()
+            async with asyncio.timeout(10):
+                while len(os.listdir("/proc/self/fd")) > before:  # noqa: ASYNC110  # why: descriptors send no events
+                    await asyncio.sleep(0.01)
+            await client.schedule_page()
 
     _run(test)

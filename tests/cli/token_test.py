@@ -106,7 +106,7 @@ def tokens_are_listed_without_their_secrets(guarded):
 @pytest.mark.parametrize(
     ("words", "status", "told"),
     [
-        (("create", "x", "--scope", "reed"), 1, ["reed", "read, write, operate, admin"]),
+        (("create", "x", "--scope", "reed"), 1, ["reed", "read, write, exec, operate, admin"]),
         (("create", "a b", "--scope", "read"), 1, ["name", "a b"]),
         (("create", "x", "--scope", "read", "--expires", "30"), 1, ["--expires", "30s"]),
         (("create", "x", "--scope", "admin", "--prefix", "a/"), 1, ["prefixes", "admin"]),

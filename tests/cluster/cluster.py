@@ -61,7 +61,7 @@ class Replica:
             f"127.0.0.1:{self.place.api_port}",
             "--name",
             self.name,
-            *(["--allow-exec", "yes"] if self.place.namespace else []),
+            *(["--allow-exec", "yes", "--exec-users", "*"] if self.place.namespace else []),
             *self._options,
             *more,
         ]

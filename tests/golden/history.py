@@ -136,7 +136,13 @@ def _absence(desk: Desk) -> None:
 def _tokens(desk: Desk) -> None:
     for id, name in (("0123456789ab", "ci"), ("ba9876543210", "ann")):
         token = Token(
-            id, name, name.encode().ljust(32, b"."), ("read", "write"), ("every/",), desk.now_ms * 2
+            id,
+            name,
+            name.encode().ljust(32, b"."),
+            ("read", "write"),
+            ("every/",),
+            desk.now_ms * 2,
+            ("nats:every.*",),
         )
         desk.command(CreateToken(token, actor="ann"))
     desk.command(NoteTokenUse({"0123456789ab": desk.now_ms}))

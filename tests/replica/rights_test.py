@@ -21,7 +21,7 @@ from tocsin.model import rights
 from tocsin.model.entry import Entry
 from tocsin.model.new import NewSchedules
 from tocsin.model.schedule import convert
-from tocsin.model.token import EVERYBODY, Token, hash_of
+from tocsin.model.token import EVERYBODY, Token, check_token, hash_of
 from tocsin.replica.replica import Replica
 from tocsin.replica.wishes import Wish, prepared
 from tocsin.state import store, views
@@ -241,3 +241,69 @@ def an_integer_that_nobody_could_keep_does_not_end_the_leader(tmp_path: Path) ->
         assert leader.is_leader
 
     in_town(tmp_path, work)
+
+
+# Targets
+
+
+TARGETS: dict[str, dict[str, Any]] = {
+    "exec": {"kind": "exec", "shell": "true"},
+    "exec as backup": {"kind": "exec", "shell": "true", "user": "backup"},
+    "http": {"kind": "http", "url": "https://api.example.org/x"},
+    "http with another Host": {
+        "kind": "http",
+        "url": "https://api.example.org/x",
+        "headers": {"Host": "elsewhere.net"},
+    },
+    "http elsewhere": {"kind": "http", "url": "https://elsewhere.net/x"},
+    "kafka": {"kind": "kafka", "topic": "team-a.x"},
+    "kafka of others": {"kind": "kafka", "topic": "team-b.x"},
+    "nats": {"kind": "nats", "subject": "team-a.x"},
+    "nats of others": {"kind": "nats", "subject": "team-b.x"},
+    "null": {"kind": "null"},
+}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "patterns", "may"),
+    [
+        (("write",), (), set(TARGETS) - {"exec", "exec as backup"}),
+        (("write", "exec"), (), set(TARGETS)),
+        (("write",), ("exec",), set()),
+        (("write", "exec"), ("exec:backup",), {"exec as backup"}),
+        (("write",), ("http:*.EXAMPLE.org",), {"http"}),
+        (("write",), ("http",), {"http", "http with another Host", "http elsewhere"}),
+        (("write",), ("nats:team-a.*", "kafka:team-a.*"), {"nats", "kafka"}),
+        (("write",), ("null",), {"null"}),
+        (("admin",), (), set(TARGETS)),
+    ],
+)
+def a_token_writes_only_the_targets_that_it_names(
+    tmp_path: Path, scopes: tuple[str, ...], patterns: tuple[str, ...], may: set[str]
+) -> None:
+    """One by one and in an import, as the leader looks at it."""
+    token = Token("aa0000000000", "limited", hash_of("x"), scopes, targets=patterns)
+    made = store.Store(tmp_path / "state.db")
+    changes, _ = _prepared(made.db, c.CreateToken(token))
+    apply(made, 1, Entry(b"x" * 16, b"", term=0, time_ms=NOW_MS, changes=changes), b"x")
+    for name, target in TARGETS.items():
+        schedule = convert({"id": "a/b", "cron": "@daily", "target": target})
+        many = msgspec.structs.replace(MANY, ids=["a/b"], specs=[msgspec.msgpack.encode(schedule)])
+        for command in (c.PutSchedule(schedule), c.PutSchedules(many)):
+            _, (wrong,) = _prepared(made.db, _by(token, command))
+            assert (wrong is None) == (name in may), (name, wrong)
+            assert wrong is None or isinstance(wrong, Forbidden)
+    made.close()
+
+
+@pytest.mark.parametrize("pattern", ["", "ftp", "http:", "null:x", "http:a b", "kafka:" + "x" * 300, ":x"])
+def what_is_no_pattern_of_targets_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_token("ci", ("write",), (), (pattern,))
+    assert refused.value.field == "targets"
+
+
+def an_admin_cannot_be_limited() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_token("ci", ("admin",), (), ("http",))
+    assert refused.value.field == "targets"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.targets.exec_support import SETTINGS, run, shell
 
 from tocsin.targets.contract import Outcome, Verdict
@@ -34,7 +35,7 @@ def no_command_is_run_where_exec_is_not_allowed(tmp_path):
 
 def no_command_is_run_as_a_user_that_is_not_named(tmp_path):
     async def test() -> None:
-        permissions = Permissions(users=listed_users("backup", own="tocsin"))
+        permissions = Permissions(users=listed_users("backup", own="tocsin", needs_tokens=False))
         outcome = await _launched(tmp_path, permissions, f"touch {tmp_path}/ran", user="nobody")
         assert (outcome.verdict, outcome.permanent) == (Verdict.NOT_STARTED, True)
         assert "exec_users" in outcome.reason
@@ -44,12 +45,26 @@ def no_command_is_run_as_a_user_that_is_not_named(tmp_path):
     run(test)
 
 
-def a_command_without_another_user_needs_no_name_on_the_list(tmp_path):
+def a_command_of_the_services_own_user_needs_no_list_where_nobody_needs_a_token(tmp_path):
     async def test() -> None:
-        permissions = Permissions(users=listed_users("", own="tocsin"))
+        permissions = Permissions(users=listed_users("", own="tocsin", needs_tokens=False), own_user="tocsin")
         outcome = await _launched(tmp_path, permissions, f"touch {tmp_path}/ran")
         assert outcome.verdict is Verdict.SUCCEEDED
         assert (tmp_path / "ran").exists()
+
+    run(test)
+
+
+@pytest.mark.parametrize("named", ["", "backup"])
+def no_command_is_run_as_the_services_own_user_where_tokens_are_needed_unless_it_is_named(tmp_path, named):
+    async def test() -> None:
+        permissions = Permissions(
+            users=listed_users(named, own="tocsin", needs_tokens=True), own_user="tocsin"
+        )
+        outcome = await _launched(tmp_path, permissions, f"touch {tmp_path}/ran")
+        assert (outcome.verdict, outcome.permanent) == (Verdict.NOT_STARTED, True)
+        assert "exec_users" in outcome.reason
+        assert not (tmp_path / "ran").exists()
 
     run(test)
 

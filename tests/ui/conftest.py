@@ -149,7 +149,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that wants tokens and may run programs, asked with the token of its admin."""
-    options = ("--tokens", "always", "--allow-exec", "yes")
+    options = ("--tokens", "always", "--allow-exec", "yes", "--exec-users", "*")
     running = Service(tmp_path_factory.mktemp("guarded") / "data", *options)
     running.token = (running.data / "admin.token").read_text().strip()
     yield running

@@ -20,6 +20,7 @@ from tocsin.api.door.gate import Gate
 from tocsin.api.door.guard import BODY_BYTES_MAX
 from tocsin.api.door.measured import Measured
 from tocsin.api.door.methods import Methods
+from tocsin.api.door.proxies import BehindProxies, TrustedProxies
 from tocsin.api.lazy_pages import WithPages
 from tocsin.api.resources import (
     activity,
@@ -69,7 +70,9 @@ def build_app(
     given = streams or Streams(replica)
     app = WithPages(_router(service, given), lambda: _router(service, given, pages.handlers()))
     gate = Gate(Direct(Methods(app), service), service.doorkeeper, replica.clock, settings.rate_limit)
-    return Measured(pages.around(gate), replica.metrics, replica.clock)
+    measured = Measured(pages.around(gate), replica.metrics, replica.clock, is_logged=settings.access_log)
+    trusted = TrustedProxies(settings.proxy_networks())
+    return BehindProxies(measured, trusted) if trusted else measured
 
 
 def _router(service: Service, streams: Streams, pages: Sequence[HTTPRouteHandler] = ()) -> Litestar:

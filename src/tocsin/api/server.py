@@ -7,6 +7,7 @@ import contextlib
 import errno
 import functools
 import gc
+import resource
 import signal
 import socket
 import sqlite3
@@ -23,7 +24,9 @@ from tocsin.api.around import Around
 from tocsin.api.door.access import ensure_admin
 from tocsin.api.door.lobby import Lobby, Patience
 from tocsin.api.door.protocol import PatientProtocol
+from tocsin.api.door.proxies import TrustedProxies
 from tocsin.api.door.tls import Certificate, certificate
+from tocsin.api.door.tls_listener import TlsListener
 from tocsin.api.resources.streams import STREAM_PATHS, Streams
 from tocsin.config import Settings
 from tocsin.errors import InvalidInput, NoLeader, TocsinError, Uncertain
@@ -45,9 +48,9 @@ class _Server(Server):
     Signals: the replica leaves office after the last request and before the process ends.
     """
 
-    def __init__(self, config: Config, patience: Patience, shown: Certificate | None) -> None:
+    def __init__(self, config: Config, lobby: Lobby, shown: Certificate | None) -> None:
         super().__init__(config)
-        self._patience = patience
+        self._lobby = lobby
         self._certificate = shown
         self._ending = asyncio.Event()
 
@@ -68,17 +71,17 @@ class _Server(Server):
         """As uvicorn does it for sockets that are there, with an end to every client's time to shake hands."""
         await self.lifespan.startup()
         protocol = functools.partial(
-            PatientProtocol, self.config, self.server_state, self.lifespan.state, lobby=Lobby(self._patience)
+            PatientProtocol, self.config, self.server_state, self.lifespan.state, lobby=self._lobby
         )
-        loop = asyncio.get_running_loop()
-        tls: dict[str, Any] = {}
-        if self._certificate is not None:
-            tls["ssl"] = self._certificate.context
-            tls["ssl_handshake_timeout"] = tls["ssl_shutdown_timeout"] = self._patience.head_s
-        backlog = self.config.backlog
-        self.servers = [
-            await loop.create_server(protocol, sock=each, backlog=backlog, **tls) for each in sockets or ()
-        ]
+        self.servers = []
+        for each in sockets or ():
+            if self._certificate is None:
+                server: Any = await asyncio.get_running_loop().create_server(
+                    protocol, sock=each, backlog=self.config.backlog
+                )
+            else:
+                server = TlsListener(each, protocol, self._certificate, self._lobby, self.config.backlog)
+            self.servers.append(server)
         self.started = True
 
     def give_up_streams(self) -> None:
@@ -112,7 +115,11 @@ async def run(
         try:
             if settings.needs_tokens() and not await _has_admin(replica, settings, stop):
                 return 0
-            door = _Door(listener, shown, patience or Patience())
+            descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            lobby = Lobby(
+                (patience or Patience()).within(descriptors), TrustedProxies(settings.proxy_networks())
+            )
+            door = _Door(listener, shown, lobby)
             streams = Streams(replica)
             # It takes a third of a second, in which the leader loop has its turns.
             app = await asyncio.to_thread(build_app, replica, settings, streams, around, console)
@@ -192,7 +199,7 @@ async def _serve(
     stop: asyncio.Event,
     on_ready: Callable[[str], Awaitable[None]],
 ) -> int:
-    server = make_server(app, door.patience, door.shown)
+    server = make_server(app, door.lobby, door.shown)
     gc.set_threshold(YOUNG_OBJECTS)
     gc.freeze()  # what lives as long as the process need not be looked through whenever somebody sends a long list
     serving = asyncio.create_task(server.serve(sockets=[door.listener]), name="api")
@@ -210,8 +217,8 @@ async def _serve(
         watching.cancel()
         await asyncio.gather(serving, greeting, watching, return_exceptions=True)
         stopping.cancel()
-    if failing.done():
-        wrong = failing.result()
+    wrong = failing.result() if failing.done() else _failure(serving)
+    if wrong is not None:
         # What Tocsin itself raises says all there is to say; for anything else it takes the trace.
         trace = None if isinstance(wrong, TocsinError) else wrong
         log.error("the service ends", reason=str(wrong), exc_info=trace)
@@ -219,6 +226,10 @@ async def _serve(
     failing.cancel()
     log.info("stopping")
     return 0
+
+
+def _failure(task: asyncio.Task[None]) -> BaseException | None:
+    return None if task.cancelled() else task.exception()
 
 
 async def _greet(on_ready: Callable[[str], Awaitable[None]], url: str) -> None:
@@ -234,7 +245,7 @@ class _Door(NamedTuple):
 
     listener: socket.socket
     shown: Certificate | None
-    patience: Patience
+    lobby: Lobby
 
     def url(self) -> str:
         return url_of(self.listener, tls=self.shown is not None)
@@ -250,8 +261,9 @@ def url_of(listener: socket.socket, *, tls: bool = False) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def make_server(app: Any, patience: Patience, shown: Certificate | None = None) -> _Server:
+def make_server(app: Any, lobby: Lobby, shown: Certificate | None = None) -> _Server:
     """A server for any ASGI application, as ours is served."""
+    patience = lobby.patience
     config = Config(
         app,
         http="h11",  # the strict parser: two Host headers or an odd method never get past it
@@ -265,7 +277,7 @@ def make_server(app: Any, patience: Patience, shown: Certificate | None = None) 
         h11_max_incomplete_event_size=patience.head_bytes_max,
         ws="none",
     )
-    return _Server(config, patience, shown)
+    return _Server(config, lobby, shown)
 
 
 def _on_signals() -> asyncio.Event:

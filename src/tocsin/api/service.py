@@ -13,11 +13,12 @@ from tocsin.api.around import Around
 from tocsin.api.door.access import Doorkeeper
 from tocsin.api.forecasting import Forecaster
 from tocsin.api.herds import Herds
+from tocsin.api.importing.reader import ReaderPool
 from tocsin.config import Settings
 from tocsin.cron import format_duration, parse_duration
 from tocsin.errors import InvalidInput, NoLeader
 from tocsin.model.command import Command, NoteTokenUse, PutSchedule
-from tocsin.model.rights import require_reach
+from tocsin.model.rights import require_reach, require_target
 from tocsin.model.schedule import Schedule
 from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
@@ -37,6 +38,7 @@ class Service:
         self.around = around or Around()
         self.doorkeeper = Doorkeeper(replica, tokens_needed=settings.needs_tokens())
         self.permissions = permissions_of(settings)
+        self.readers = ReaderPool()
         self.forecaster = Forecaster(replica)
         self.herds = Herds(replica, settings.herd_limit, settings.herd_action)
         self.data = settings.data.absolute()
@@ -84,6 +86,7 @@ class Service:
     def check(self, caller: Caller, schedule: Schedule) -> None:
         """Raise if this schedule is not theirs to write, or asks for what nobody may do here."""
         require_reach(caller, schedule.id)
+        require_target(caller, schedule.target)
         self.permissions.check(schedule)
 
 

@@ -36,6 +36,13 @@ def serve(
     rate_limit: Annotated[
         int | None, _option("rate_limit", "Requests a second that one caller may make; 0: any.", "2000")
     ] = None,
+    trusted_proxies: Annotated[
+        str | None,
+        _option("trusted_proxies", "Proxies that say for whom they ask: addresses, networks.", "none"),
+    ] = None,
+    access_log: Annotated[
+        bool | None, _option("access_log", "Log each request: who, what, from where, status.", "False")
+    ] = None,
     herd_limit: Annotated[
         int | None, _option("herd_limit", "Launches that may be planned for one second; 0: any.", "0")
     ] = None,
@@ -47,7 +54,8 @@ def serve(
         _option("allow_exec", "Commands allowed: auto (if nobody needs a token), yes, no.", "auto"),
     ] = None,
     exec_users: Annotated[
-        str | None, _option("exec_users", "Other users that commands may run as: a,b or *.", "none")
+        str | None,
+        _option("exec_users", "Users that commands may run as: a,b or *.", "the own one, if without tokens"),
     ] = None,
     http_allow: Annotated[
         str | None, _option("http_allow", "Only these may be called: hosts, *.host, networks.", "any")

@@ -141,6 +141,7 @@ def _run(start: Start) -> int:
         from tocsin.ui.console import console
 
     async def on_ready(url: str) -> None:
+        _warn_of_root(settings)
         added = await _add_examples(url, settings) if start.example else 0
         _greet(url, settings, added, start)
 
@@ -157,6 +158,20 @@ def _warn_of_listeners(settings: Settings) -> None:
 
         structlog.get_logger().warning(
             _OVERHEARD, listen=settings.listen, remedy="--tls-cert and --tls-key, or a proxy that speaks TLS"
+        )
+
+
+def _warn_of_root(settings: Settings) -> None:
+    from tocsin.targets.permissions import permissions_of
+
+    permissions = permissions_of(settings)
+    may_be_root = permissions.users is None or permissions.own_user in permissions.users
+    if os.geteuid() == 0 and permissions.allow_exec and may_be_root:
+        import structlog
+
+        structlog.get_logger().warning(
+            "commands run as root",
+            remedy="a user of its own for the service, --exec-users NAMES, or --allow-exec no",
         )
 
 

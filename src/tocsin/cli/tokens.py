@@ -30,11 +30,19 @@ def create(
     name: Name,
     scope: Annotated[
         list[str],
-        typer.Option("--scope", help="read, write, operate, admin. Several, or a,b.", show_default=False),
+        typer.Option(
+            "--scope", help="read, write, exec, operate, admin. Several, or a,b.", show_default=False
+        ),
     ],
     prefix: Annotated[
         list[str] | None,
         typer.Option("--prefix", help="Only schedules below this, such as billing/. Several."),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target", help="Only such targets may be written: http:*.example.org, nats:team-a.*. Several."
+        ),
     ] = None,
     expires: Annotated[str, typer.Option("--expires", metavar="DURATION", help="Such as 30d.")] = "",
     url: Url = None,
@@ -42,14 +50,16 @@ def create(
 ) -> None:
     """Make a token and print it, this once.
 
-    read: look. write: read, and change schedules. operate: read, and pause, resume, run, cancel, resolve, backfill.
-    admin: everything, and tokens.
+    read: look. write: read, and change schedules. exec: with write, also schedules that run commands, which can read
+    all that the service's user can. operate: read, and pause, resume, run, cancel, resolve, backfill. admin:
+    everything, and tokens.
 
     Example: TOCSIN_TOKEN=$(tocsin token create ci --scope read,operate --prefix billing/ --expires 30d)
     """
     scopes: Any = [each for given in scope for each in given.replace(",", " ").split()]
-    _check(name, scopes, prefix or [], expires)
-    made = ask(url, lambda client: client.create_token(name, scopes, prefix or [], expires or None))
+    prefixes, targets = prefix or [], target or []
+    _check(name, scopes, prefixes, targets, expires)
+    made = ask(url, lambda client: client.create_token(name, scopes, prefixes, expires or None, targets))
     if as_json:
         print_json(made)
         return
@@ -102,16 +112,17 @@ def whoami(url: Url = None, as_json: Json = False) -> None:
             ("token", found.token or "none, and none is needed here"),
             ("may", ", ".join(found.scopes)),
             ("reaches", ", ".join(found.prefixes) or "every schedule"),
+            ("targets", ", ".join(found.targets) or "any that it may write"),
         ]
     )
 
 
-def _check(name: str, scopes: list[str], prefixes: list[str], expires: str) -> None:
+def _check(name: str, scopes: list[str], prefixes: list[str], targets: list[str], expires: str) -> None:
     """Here, in the words of the options."""
     from tocsin.cron import parse_duration
     from tocsin.model.token import check_token
 
-    check_token(name, scopes, prefixes)
+    check_token(name, scopes, prefixes, targets)
     if expires:
         parse_duration(expires, field="--expires")
 
@@ -121,7 +132,10 @@ def _remark(made: NewTokenView) -> None:
 
     until = f", until {moment(made.expires_at)}" if made.expires_at else ""
     within = f" below {', '.join(made.prefixes)}" if made.prefixes else ""
+    within += f" to {', '.join(made.targets)}" if made.targets else ""
     say(f"{made.name} may {', '.join(made.scopes)}{within}{until}; the token is told only this once")
+    if "admin" in made.scopes:
+        say("the file admin.token in the service's data directory is not needed any more: you may delete it")
     if a_person_looks():
         say("to use it: export TOCSIN_TOKEN=...")
 
@@ -151,7 +165,7 @@ def _show(items: list[TokenView]) -> None:
         (
             token.name,
             ",".join(token.scopes),
-            ", ".join(token.prefixes) or "everything",
+            _reach(token),
             "expired" if _is_over(token) else told(token.expires_at, "never"),
             told(token.last_used_at, "not yet"),
             token.created_by,
@@ -161,6 +175,12 @@ def _show(items: list[TokenView]) -> None:
         for token in items
     )
     table(columns[:6] if is_short else columns, (row[:6] for row in rows) if is_short else rows)
+
+
+def _reach(token: TokenView) -> str:
+    """Schedules, and where they may go."""
+    prefixes = ", ".join(token.prefixes) or "everything"
+    return f"{prefixes} to {', '.join(token.targets)}" if token.targets else prefixes
 
 
 def _is_over(token: TokenView) -> bool:

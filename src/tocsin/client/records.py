@@ -108,10 +108,15 @@ class Records(Asking):
         return (await self._get("/v1/tokens", TokenList)).items
 
     async def create_token(
-        self, name: str, scopes: Sequence[Scope], prefixes: Sequence[str] = (), expires_in: str | None = None
+        self,
+        name: str,
+        scopes: Sequence[Scope],
+        prefixes: Sequence[str] = (),
+        expires_in: str | None = None,
+        targets: Sequence[str] = (),
     ) -> NewTokenView:
         """A new token. Its text is told this once."""
-        wish = TokenRequest(name, list(scopes), list(prefixes), expires_in)
+        wish = TokenRequest(name, list(scopes), list(prefixes), expires_in, list(targets))
         return await self._post("/v1/tokens", NewTokenView, wish)
 
     async def revoke_token(self, token: str) -> None:

@@ -88,9 +88,11 @@ class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
     scopes: Annotated[
-        list[Literal["read", "write", "operate", "admin"]], msgspec.Meta(min_length=1, max_length=4)
+        list[Literal["read", "write", "exec", "operate", "admin"]], msgspec.Meta(min_length=1, max_length=5)
     ]
     prefixes: Annotated[list[str], msgspec.Meta(max_length=32)] = []
     """Of ids, in whole parts. None: it reaches everything."""
     expires_in: Annotated[str, msgspec.Meta(max_length=20)] | None = None
     """A duration such as 30d. None: it does not expire."""
+    targets: Annotated[list[str], msgspec.Meta(max_length=32)] = []
+    """Patterns of targets that it may write into schedules. None: any."""

@@ -7,6 +7,10 @@ replica that was asked may not have heard yet that a token was revoked.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import msgspec
+
 from tocsin.errors import Forbidden, Unauthenticated
 from tocsin.model.command import (
     Backfill,
@@ -26,7 +30,17 @@ from tocsin.model.command import (
     SwitchSchedule,
 )
 from tocsin.model.ids import parse_launch_name
-from tocsin.model.token import ADMIN, OPERATE, READ, WRITE, Caller, Token, is_current
+from tocsin.model.target import TargetSpec, kind_of
+from tocsin.model.token import ADMIN, EXEC, OPERATE, READ, WRITE, Caller, Token, is_current
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """What is asked of a schedule as it is kept."""
+
+    target: TargetSpec
+
+
+_decode = msgspec.msgpack.Decoder(_Written).decode
 
 NEEDS: dict[type[Command], str] = {
     PutSchedule: WRITE,
@@ -48,7 +62,9 @@ NEEDS: dict[type[Command], str] = {
 
 def caller_of(token: Token) -> Caller:
     """Whoever comes with it."""
-    return Caller(token.name, frozenset(token.scopes), token.prefixes, token.id, token.expires_ms)
+    return Caller(
+        token.name, frozenset(token.scopes), token.prefixes, token.id, token.expires_ms, token.targets
+    )
 
 
 def check_right(command: Command, token: Token | None, now_ms: int) -> None:
@@ -59,6 +75,9 @@ def check_right(command: Command, token: Token | None, now_ms: int) -> None:
     require(caller, NEEDS[type(command)])
     for schedule in _schedules_of(command):
         require_reach(caller, schedule)
+    if not caller.writes_all:
+        for spec in _targets_of(command):
+            require_target(caller, spec)
 
 
 def require(caller: Caller, scope: str) -> None:
@@ -75,6 +94,29 @@ def require_reach(caller: Caller, id: str) -> None:
             f"{id[:100]!r} is outside of what the token {caller.name!r} reaches",
             hint=f"it reaches {', '.join(caller.prefixes)}",
         )
+
+
+def require_target(caller: Caller, spec: TargetSpec) -> None:
+    """May they write a schedule that goes there?"""
+    if caller.may_write(spec):
+        return
+    kind = kind_of(spec)
+    if kind == EXEC and not caller.may(EXEC):
+        require(caller, EXEC)
+    raise Forbidden(
+        f"the token {caller.name!r} may not write such a target of the kind {kind!r}",
+        hint=f"it may write {', '.join(caller.targets)}",
+    )
+
+
+def _targets_of(command: Command) -> Iterator[TargetSpec]:
+    """Where the schedules go that it writes."""
+    match command:
+        case PutSchedule():
+            yield command.schedule.target
+        case PutSchedules():
+            for spec in command.new.specs:
+                yield _decode(spec).target
 
 
 def _schedules_of(command: Command) -> list[str]:

@@ -5,8 +5,11 @@ scopes and, if it is not to reach everything, prefixes of ids::
 
     read      look at schedules, launches, outputs
     write     read, and create, change and delete schedules
+    exec      with write: schedules may run commands
     operate   read, and pause, resume, run, cancel, resolve, backfill
     admin     all of these, and tokens
+
+``model.token_targets`` tells how a token is limited to some targets.
 
 A prefix reaches whole parts of an id: ``billing`` and ``billing/`` reach ``billing/payroll``, never ``billing2``.
 """
@@ -24,8 +27,10 @@ import msgspec
 
 from tocsin.errors import InvalidInput
 from tocsin.model.ids import check_id
+from tocsin.model.target import ExecTarget, TargetSpec
+from tocsin.model.token_targets import check_patterns, permit
 
-READ, WRITE, OPERATE, ADMIN = SCOPES = ("read", "write", "operate", "admin")
+READ, WRITE, EXEC, OPERATE, ADMIN = SCOPES = ("read", "write", "exec", "operate", "admin")
 PREFIXES_MAX = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}")
 _TOKEN = re.compile(r"tocsin_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -41,6 +46,7 @@ class Token(msgspec.Struct, frozen=True):
     scopes: tuple[str, ...]
     prefixes: tuple[str, ...] = ()
     expires_ms: int | None = None
+    targets: tuple[str, ...] = ()
 
 
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +56,8 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     scopes: list[str]
     prefixes: list[str]
+    targets: list[str] = []
+    """Patterns of targets that it may write into schedules. None: any."""
     created_at: datetime
     created_by: str
     expires_at: datetime | None
@@ -76,6 +84,7 @@ class CallerView(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the token; empty: none was needed."""
     scopes: list[str]
     prefixes: list[str]
+    targets: list[str] = []
 
 
 class Caller(NamedTuple):
@@ -87,6 +96,7 @@ class Caller(NamedTuple):
     token: str = ""
     """The id of the token that it came with."""
     expires_ms: int | None = None
+    targets: tuple[str, ...] = ()
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or ADMIN in self.scopes or (scope == READ and bool(self.scopes))
@@ -94,6 +104,16 @@ class Caller(NamedTuple):
     def reaches(self, id: str) -> bool:
         """Is this schedule theirs to see?"""
         return reaches(self.prefixes, id)
+
+    def may_write(self, spec: TargetSpec) -> bool:
+        """May they write a schedule that goes there?"""
+        if isinstance(spec, ExecTarget) and not self.may(EXEC):
+            return False
+        return not self.targets or permit(self.targets, spec)
+
+    @property
+    def writes_all(self) -> bool:
+        return not self.targets and self.may(EXEC)
 
     @property
     def reaches_all(self) -> bool:
@@ -131,7 +151,9 @@ def is_right(secret: str, token: Token | None, now_ms: int) -> bool:
     return is_same and is_current(token, now_ms)
 
 
-def check_token(name: str, scopes: Iterable[str], prefixes: Iterable[str]) -> None:
+def check_token(
+    name: str, scopes: Iterable[str], prefixes: Iterable[str], targets: Iterable[str] = ()
+) -> None:
     """Raise if there cannot be such a token."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
@@ -140,19 +162,21 @@ def check_token(name: str, scopes: Iterable[str], prefixes: Iterable[str]) -> No
             value=name,
             allowed="1 to 63 of A-Z a-z 0-9 . _ @ + -, starting with a letter or digit",
         )
-    scopes, prefixes = tuple(scopes), tuple(prefixes)
+    scopes, prefixes, targets = tuple(scopes), tuple(prefixes), tuple(targets)
     unknown = [scope for scope in scopes if scope not in SCOPES]
     if unknown or not scopes:
         wrong = unknown[0] if unknown else ""
         message = f"{wrong[:60]!r} is not a scope" if unknown else "a token needs a scope"
         raise InvalidInput(message, field="scopes", value=wrong, allowed=", ".join(SCOPES))
-    if ADMIN in scopes and prefixes:
-        raise InvalidInput(
-            "an admin token reaches everything: it can make itself another one",
-            field="prefixes",
-            value=", ".join(prefixes),
-            allowed="no prefix with the scope admin",
-        )
+    for field, limits in (("prefixes", prefixes), ("targets", targets)):
+        if ADMIN in scopes and limits:
+            raise InvalidInput(
+                "an admin token reaches everything: it can make itself another one",
+                field=field,
+                value=", ".join(limits),
+                allowed=f"no {field} with the scope admin",
+            )
+    check_patterns(targets)
     if len(prefixes) > PREFIXES_MAX:
         raise InvalidInput(
             f"{len(prefixes)} are too many",

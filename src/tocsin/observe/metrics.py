@@ -250,6 +250,7 @@ class Metrics:
             buckets=_REQUEST_S,
             registry=self.registry,
         )
+        self.failed_logins = self._counter("tocsin_failed_logins", "Tokens shown that were not valid")
         self.refused_requests = self._counter(
             "tocsin_refused_requests",
             "Requests refused before anybody looked at their content",

@@ -9,7 +9,7 @@ what was in force at any time. ``record`` says who did what, and when. ``minute`
 again; launches are counted after the fact, in the order of their numbers, never while a herd starts.
 """
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 
 def started_at(launch: str, attempts: str = "attempt") -> str:
@@ -214,6 +214,7 @@ CREATE TABLE token (
   hash BLOB NOT NULL,             -- of the secret, which nobody keeps
   scopes TEXT NOT NULL,
   prefixes TEXT NOT NULL,         -- JSON; an empty list reaches everything
+  targets TEXT NOT NULL,          -- JSON; an empty list: any
   created_ms INTEGER NOT NULL,
   created_by TEXT NOT NULL,
   expires_ms INTEGER,

@@ -27,13 +27,13 @@ from multidict import CIMultiDict
 
 from tocsin.clock import Clock, SystemClock
 from tocsin.cron import parse_duration
+from tocsin.model.hosts import hosts_of
 from tocsin.model.target import HTTP_TIMEOUT_S_MAX, TargetSpec
 from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.targets.contract import TOO_LATE, Order, Outcome, Output, Verdict
 from tocsin.targets.fence import Denied, Fence
 from tocsin.targets.message import body_of, headers_of
 from tocsin.targets.passage import Passage, guarded_session
-from tocsin.targets.permissions import hosts_of
 from tocsin.targets.resolver import FencedResolver
 from tocsin.targets.secrets import SecretMissingError, SecretRules, read_secret
 

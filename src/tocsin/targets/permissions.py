@@ -12,10 +12,10 @@ import pwd
 from fnmatch import fnmatchcase
 
 import msgspec
-from yarl import URL
 
 from tocsin.config import SECRET_PREFIX, Settings
 from tocsin.errors import Forbidden
+from tocsin.model.hosts import hosts_of
 from tocsin.model.schedule import Schedule
 from tocsin.model.target import ExecTarget, HttpTarget, KafkaTarget, NatsTarget, NullTarget, TargetSpec
 from tocsin.targets.fence import Denied, Fence
@@ -28,6 +28,8 @@ class Permissions(msgspec.Struct, frozen=True):
     allow_exec: bool = True
     users: frozenset[str] | None = None
     """Whom a command may be run as. None: anybody."""
+    own_user: str = ""
+    """Whom it is run as if it names nobody."""
     fence: Fence = Fence()
     secrets: SecretRules = SecretRules()
     topics: Names | None = None
@@ -57,9 +59,13 @@ class Permissions(msgspec.Struct, frozen=True):
     def _against_command(self, spec: ExecTarget) -> str:
         if not self.allow_exec:
             return "exec targets are not allowed here: the setting allow_exec forbids them"
-        if spec.user is not None and self.users is not None and spec.user not in self.users:
-            return f"commands may not be run as {spec.user[:100]!r}: the setting exec_users does not name that user"
-        return ""
+        if self.users is None or (spec.user or self.own_user) in self.users:
+            return ""
+        if spec.user is None:
+            return "commands may not be run as the service's own user: give the target a user that exec_users names"
+        return (
+            f"commands may not be run as {spec.user[:100]!r}: the setting exec_users does not name that user"
+        )
 
     def _against_call(self, spec: HttpTarget) -> str:
         try:
@@ -95,31 +101,21 @@ def against_name(names: Names | None, kind: str, what: str, name: str) -> str:
     return ""
 
 
-def hosts_of(spec: HttpTarget) -> list[str]:
-    """Whom a call is for: the host of its address, and the one in a ``Host`` header, which a gateway goes by."""
-    named = [value for name, value in spec.headers.items() if name.lower() == "host"]
-    return [_host_of(spec.url), *(_host_of(f"http://{value.strip()}") for value in named)]
-
-
-def _host_of(url: str) -> str:
-    """The host as the caller's own library reads it: two readings of one address are how a fence is passed."""
-    try:
-        return URL(url).raw_host or ""
-    except ValueError:
-        return ""
-
-
-def listed_users(text: str, own: str) -> frozenset[str] | None:
-    """The setting ``exec_users``. The service's own user is no change of user, and so always among them."""
+def listed_users(text: str, own: str, *, needs_tokens: bool) -> frozenset[str] | None:
+    """The setting ``exec_users``. Whoever runs a command as the service's own user can read all that it can, its tokens
+    too: where tokens are needed, that user is not among them unless it is named."""
     names = {name.strip() for name in text.split(",")} - {""}
-    return None if "*" in names else frozenset(names | {own})
+    if not names and not needs_tokens:
+        return frozenset({own})
+    return None if "*" in names else frozenset(names)
 
 
 def permissions_of(settings: Settings) -> Permissions:
     """What schedules may do on a node with these settings."""
     return Permissions(
         allow_exec=settings.allows_exec(),
-        users=listed_users(settings.exec_users, own=_own_user()),
+        users=listed_users(settings.exec_users, own=_own_user(), needs_tokens=settings.needs_tokens()),
+        own_user=_own_user(),
         fence=Fence.parse(settings.http_allow, settings.http_deny, guarded=settings.needs_tokens()),
         secrets=SecretRules.parse(settings.secrets, default=_secrets_unless_named(settings)),
         topics=Names.parse(settings.kafka_topics) if settings.kafka else None,

@@ -14,12 +14,13 @@ from litestar import Request, Response, get, post
 from litestar.params import QueryParameter
 
 from tocsin.api.door.access import COOKIE
+from tocsin.api.door.gate import address_of
+from tocsin.api.door.guard import FORM_BYTES_MAX
 from tocsin.api.service import Given
 from tocsin.errors import TocsinError
 from tocsin.ui.answer import HEADERS, OPERATION, plain
 
 _KEPT_S = 30 * 86_400
-_BODY_BYTES_MAX = 4_096
 _WRITTEN = "/?#[]@!$&'()*+,;=:%~-._"
 """What stands in an address as it is. All else, a header could not hold."""
 
@@ -32,19 +33,19 @@ async def login_page(service: Given, to: Annotated[str, QueryParameter()] = "/")
     return plain("login.html", to=_within(to), wrong="")
 
 
-@post("/login", operation_id=OPERATION, include_in_schema=False)
+@post("/login", operation_id=OPERATION, include_in_schema=False, request_max_body_size=FORM_BYTES_MAX)
 async def login(request: Request[Any, Any, Any], service: Given) -> Response[Any]:
     """If the token is good, the browser keeps it."""
     sent = await _form(request)
     token, to = sent.get("token", "").strip(), _within(sent.get("to", "/"))
     try:
-        await service.doorkeeper.caller({"authorization": f"Bearer {token}"})
+        await service.doorkeeper.caller({"authorization": f"Bearer {token}"}, address_of(request.scope))
     except TocsinError as refused:
         return plain("login.html", status=401, to=to, wrong=f"{refused.message}. {refused.hint}")
     return _sent_to(to, _cookie(request, token, _KEPT_S))
 
 
-@post("/logout", operation_id=OPERATION, include_in_schema=False)
+@post("/logout", operation_id=OPERATION, include_in_schema=False, request_max_body_size=FORM_BYTES_MAX)
 async def logout(request: Request[Any, Any, Any]) -> Response[Any]:
     """The browser forgets it. The token itself stays valid until it is revoked."""
     return _sent_to("/login", _cookie(request, "", 0))
@@ -54,7 +55,7 @@ HANDLERS = (login_page, login, logout)
 
 
 async def _form(request: Request[Any, Any, Any]) -> dict[str, str]:
-    body = (await request.body())[:_BODY_BYTES_MAX]
+    body = await request.body()
     return {key: values[0] for key, values in parse_qs(body.decode(errors="replace")).items()}
 
 

@@ -238,6 +238,16 @@ FIELDS: dict[str, dict[str, Words]] = {
             "items": {"type": "string", "pattern": ID_PATTERN, "maxLength": ID_LENGTH_MAX},
         },
         "expires_in": {**_duration("How long it is valid; by default for ever."), "maxLength": None},
+        "targets": {
+            "description": "Patterns of targets that it may write into schedules: a kind, or a kind with the host, "
+            "topic, subject or user that it may reach; none for an admin. Without any: all kinds, `exec` only with "
+            "that scope.",
+            "items": {
+                "type": "string",
+                "pattern": "^(exec|http|kafka|nats|null)$|^(exec|http|kafka|nats):[!-~]{1,200}$",
+            },
+            "examples": [["http:*.example.org", "nats:team-a.*"]],
+        },
     },
     "AddReplicaRequest": {
         "name": {"description": "Its name.", "examples": ["d"]},

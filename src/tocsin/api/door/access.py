@@ -20,6 +20,7 @@ import structlog
 from litestar.connection import Request
 from litestar.di import NamedDependency
 
+from tocsin.api.door.failed_logins import FailedLogins
 from tocsin.errors import AlreadyExists, TocsinError, Unauthenticated
 from tocsin.model import token as tokens
 from tocsin.model.command import CreateToken, NoteTokenUse
@@ -95,6 +96,7 @@ class Doorkeeper:
 
     def __init__(self, replica: Replica, *, tokens_needed: bool) -> None:
         self._replica = replica
+        self._failed = FailedLogins(replica.metrics, replica.clock)
         self.tokens_needed = tokens_needed
         self._held: dict[str, Token] = {}
         self._held_of = -1
@@ -102,8 +104,8 @@ class Doorkeeper:
         self._noted_ms: dict[str, int] = {}
         self._noting: asyncio.Task[None] | None = None
 
-    async def caller(self, headers: Mapping[str, str]) -> Caller:
-        """Whoever sent these headers, or ``Unauthenticated``."""
+    async def caller(self, headers: Mapping[str, str], address: str) -> Caller:
+        """Whoever sent these headers from that address, or ``Unauthenticated``."""
         given = headers.get("authorization") or self._kept(headers)
         if given is None:
             if self.tokens_needed:
@@ -119,6 +121,7 @@ class Doorkeeper:
         now_ms = self._replica.clock.wall_ms()
         token = (await self._tokens()).get(id)
         if not tokens.is_right(secret, token, now_ms) or token is None:
+            self._failed.note(address, _why_not(token, now_ms))
             raise Unauthenticated(
                 "this token is not valid",
                 hint="it may have been revoked or have expired: ask for another one",
@@ -167,6 +170,13 @@ class Doorkeeper:
             self._noting = None
 
 
+def _why_not(token: Token | None, now_ms: int) -> str:
+    """For the log alone: a stranger is not told which part was right."""
+    if token is None:
+        return "there is no such token"
+    return "its secret is wrong" if tokens.is_current(token, now_ms) else "it has expired"
+
+
 def is_public(path: str) -> bool:
     return path in PUBLIC or path.startswith(STATIC)
 
@@ -190,11 +200,16 @@ def check_rights(request: Request[Any, Any, Any]) -> None:
 
 
 def new_token(
-    name: str, scopes: tuple[str, ...], prefixes: tuple[str, ...], expires_ms: int | None
+    name: str,
+    scopes: tuple[str, ...],
+    prefixes: tuple[str, ...] = (),
+    expires_ms: int | None = None,
+    targets: tuple[str, ...] = (),
 ) -> tuple[Token, str]:
     """A token to keep, and what its owner is told, once."""
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
-    return Token(id, name, tokens.hash_of(secret), scopes, prefixes, expires_ms), tokens.written(id, secret)
+    token = Token(id, name, tokens.hash_of(secret), scopes, prefixes, expires_ms, targets)
+    return token, tokens.written(id, secret)
 
 
 async def ensure_admin(replica: Replica, path: Path) -> None:
@@ -208,7 +223,7 @@ async def ensure_admin(replica: Replica, path: Path) -> None:
     name = next(
         name for name in ("admin", *(f"admin-{n}" for n in range(2, len(taken) + 3))) if name not in taken
     )
-    token, text = new_token(name, (ADMIN,), (), None)
+    token, text = new_token(name, (ADMIN,))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         os.fchmod(file.fileno(), 0o600)

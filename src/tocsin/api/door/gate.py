@@ -14,8 +14,6 @@ from tocsin.errors import InvalidInput, TocsinError, Unauthenticated
 from tocsin.model.token import EVERYBODY, Caller
 
 _VERSIONS = ("1.0", "1.1")
-_PROBES = ("/healthz", "/readyz")
-"""Whoever watches over the service is never held back."""
 
 
 class Gate:
@@ -49,22 +47,26 @@ class Gate:
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         path = scope["path"]
         guard.check(
-            scope["method"], path, headers, scheme=scope["scheme"], any_host=self._doorkeeper.tokens_needed
+            scope["method"],
+            path,
+            headers,
+            scheme=scope["scheme"],
+            tokens_needed=self._doorkeeper.tokens_needed,
         )
         if access.is_public(path):
             caller = EVERYBODY._replace(scopes=frozenset())
-            if path not in _PROBES and not path.startswith(access.STATIC):
-                self._pages.take(_peer(scope))
+            if path not in guard.PROBES and not path.startswith(access.STATIC):
+                self._pages.take(address_of(scope))
         else:
             guard.check_came_from_us(scope["method"], headers)
-            caller = await self._caller(headers, _peer(scope))
-            self._pace.take(caller.token or _peer(scope))
+            caller = await self._caller(headers, address_of(scope))
+            self._pace.take(caller.token or address_of(scope))
         scope["state"] = {**(scope.get("state") or {}), "caller": caller}
         scope["path"] = addresses.routed(path)
 
     async def _caller(self, headers: dict[str, str], peer: str) -> Caller:
         try:
-            return await self._doorkeeper.caller(headers)
+            return await self._doorkeeper.caller(headers, peer)
         except Unauthenticated:
             # Only wrong ones are held back: whoever shares an address with a guesser still gets in.
             if "authorization" in headers:
@@ -72,6 +74,6 @@ class Gate:
             raise
 
 
-def _peer(scope: Scope) -> str:
+def address_of(scope: Scope) -> str:
     client = scope.get("client")
     return client[0] if client else ""

@@ -11,11 +11,14 @@ a browser on this machine is not meant by that, and it has two ways in, both clo
   same", but ``Host`` still carries the page's name, which is not one of this machine's loopback names.
 
 Where a token is needed the second is no danger, because the page has none; then any ``Host`` will do.
+
+A proxy on this machine would let in whoever reaches it. What says that it was forwarded is refused without tokens.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -24,22 +27,29 @@ from tocsin.api.problems import HttpRefusal
 
 BODY_BYTES_MAX = 256 * 1024
 """Twice what a schedule may have: room for blanks and escapes."""
+FORM_BYTES_MAX = 4_096
+"""Of what anybody may send."""
 IMPORT = "/v1/import"
+PROBES = ("/healthz", "/readyz")
+"""Whoever watches over the service is never held back."""
 _FORM = ("application/x-www-form-urlencoded",)
 _KINDS = {
     IMPORT: ("application/x-ndjson", "application/jsonl", "application/ndjson"),
     "/login": _FORM,
     "/logout": _FORM,
 }
+_FORWARDED = re.compile(r"forwarded|via|x-forwarded-.*|x-real-ip")
 _FOREIGN = ("cross-site", "same-site")
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 
 
-def check(method: str, path: str, headers: Mapping[str, str], *, scheme: str, any_host: bool) -> None:
+def check(method: str, path: str, headers: Mapping[str, str], *, scheme: str, tokens_needed: bool) -> None:
     """Raise if this request must not be looked at any further. Header names are in lower case."""
     host = headers.get("host", "")
+    if not tokens_needed and path not in PROBES:
+        _check_not_forwarded(headers)
     # HTTP/1.0 probes send no Host; browsers always do.
-    if host and not any_host and not is_loopback(host):
+    if host and not tokens_needed and not is_loopback(host):
         raise HttpRefusal(
             403,
             f"the host {host[:100]!r} is not a loopback name",
@@ -53,6 +63,16 @@ def check(method: str, path: str, headers: Mapping[str, str], *, scheme: str, an
         raise HttpRefusal(403, "requests from pages of other sites are not accepted")
     if method in _WITH_BODY and has_body(headers):
         _check_body(path, headers)
+
+
+def _check_not_forwarded(headers: Mapping[str, str]) -> None:
+    found = next(filter(_FORWARDED.fullmatch, headers), None)
+    if found is not None:
+        raise HttpRefusal(
+            403,
+            f"a request with the header {found[:100]!r} came through a proxy, and nobody needs a token here",
+            hint="behind a proxy serve with --tokens always, and name the proxy in --trusted-proxies",
+        )
 
 
 def check_came_from_us(method: str, headers: Mapping[str, str]) -> None:
@@ -92,5 +112,6 @@ def _check_body(path: str, headers: Mapping[str, str]) -> None:
     if path == IMPORT:
         return  # it is read line by line, and each line has a limit of its own
     length = headers.get("content-length", "")
-    if length.isdigit() and int(length) > BODY_BYTES_MAX:
-        raise HttpRefusal(413, f"{length} bytes are too many", hint=f"a body may have {BODY_BYTES_MAX} bytes")
+    most = FORM_BYTES_MAX if wanted is _FORM else BODY_BYTES_MAX
+    if length.isdigit() and int(length) > most:
+        raise HttpRefusal(413, f"{length} bytes are too many", hint=f"a body may have {most} bytes")

@@ -27,8 +27,9 @@ class MeasuredConnection(h11.Connection):
         self.is_chunked = False
         self.body_left = 0
         """Of a body of known length."""
+        self.body_bytes = 0
+        """So much of it has come."""
         self._chunks = 0
-        self._chunked_bytes = 0
         self._head = b""
         """Of an answer whose body comes at once."""
 
@@ -63,14 +64,14 @@ class MeasuredConnection(h11.Connection):
         if self.is_chunked and b"content-length" in headers:
             raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding exclude each other")
         self.body_left = int(headers.get(b"content-length", b"0"))
-        self._chunks = self._chunked_bytes = 0
+        self._chunks = self.body_bytes = 0
 
     def _count(self, data: h11.Data) -> None:
         size = len(data.data)
         self.body_left = max(0, self.body_left - size)
-        self._chunked_bytes += size
+        self.body_bytes += size
         self._chunks += data.chunk_start
-        if self._chunks > CHUNKS_FREE and self._chunked_bytes < self._chunks * CHUNK_BYTES_MEAN_MIN:
+        if self._chunks > CHUNKS_FREE and self.body_bytes < self._chunks * CHUNK_BYTES_MEAN_MIN:
             raise h11.RemoteProtocolError("the chunks of the body are too small")
 
 

@@ -1,8 +1,12 @@
 """What the connections of one listener share: how much each is given, who has to make room, and whose turn it is.
 
 Past the greatest number of connections, of all or of one address, a new one takes the place of the one that has
-been without a request for the longest, or else of one that does not read its answer; only if all of them are busy
-is it turned away. An address has a limit of its own so that one client cannot push out everybody else.
+been without a request for the longest, or else of one that does not read its answer, or sends its body slowly. An
+address has a limit of its own so that one client cannot push out everybody else; a trusted proxy has none, because
+behind it are many. Only if all of them are busy there is no room: then a few more are let in for probes alone, so that
+whoever watches over the service is answered, and all else is told that there are too many.
+
+What is shaking hands for TLS counts as well: it holds a descriptor like the others.
 
 What came in is parsed in slices, one at each turn of the event loop, in turn: a client that makes the parser work
 (a million bytes in chunks of one byte take it seconds) makes nobody late but itself.
@@ -13,8 +17,8 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections import deque
-from collections.abc import Collection
-from typing import Any, Protocol
+from collections.abc import Collection, Container
+from typing import Protocol
 
 import msgspec
 
@@ -26,6 +30,10 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """For the first byte of a new connection, and from the first byte of a request to the end of its head."""
     body_pause_s: float = 20.0
     """Between two pieces of a body."""
+    public_body_s: float = 5.0
+    """For the whole body of a request that needs no token."""
+    body_bytes_per_s: float = 1024.0
+    """A body that comes more slowly than this makes room for others, if there is none left."""
     unread_s: float = 60.0
     """For a client to go on reading, once so much of an answer waits that no more can be sent."""
     keep_alive_s: int = 30
@@ -38,6 +46,14 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     connections_max: int = 1_000
     peer_connections_max: int = 200
     """Of one address."""
+    probes_max: int = 50
+    """Connections beyond these, for probes alone."""
+
+    def within(self, descriptors: int) -> Patience:
+        """Half of the process's descriptors are left for launches. A connection that was told its last word holds one
+        too, and as many as are open may be like that."""
+        most = max(1, (descriptors // 2 - self.probes_max) // 2)
+        return msgspec.structs.replace(self, connections_max=min(self.connections_max, most))
 
 
 class Stage(enum.Enum):
@@ -68,6 +84,9 @@ class Guest(Protocol):
     def is_unread(self) -> bool:
         """Has the client left its answer lying for a while?"""
 
+    def is_slow(self) -> bool:
+        """Does its body come too slowly?"""
+
     def give_up(self) -> None:
         """Go, at once."""
 
@@ -75,25 +94,49 @@ class Guest(Protocol):
         """Parse a little of what came. True: there is more."""
 
 
+class Entry(enum.Enum):
+    """How a connection is let in."""
+
+    FREE = enum.auto()
+    FOR_PROBES = enum.auto()
+
+
 class Lobby:
     """The connections of one listener."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: Patience, trusted: Container[str] = ()) -> None:
+        """``trusted``: proxies, behind each of which are many."""
         self.patience = patience
         self.parting: set[Guest] = set()
+        self._trusted = trusted
+        self._all: set[Guest] = set()
         self._of_peer: dict[str, set[Guest]] = {}
+        self._for_probes: dict[Guest, None] = {}
+        """In the order in which they came."""
         self._line: deque[Guest] = deque()
 
-    def make_room(self, newcomer: Guest, connections: set[Any]) -> bool:
-        """True when there is room for the newcomer; for that another one may have to go."""
-        neighbours = self._of_peer.setdefault(newcomer.peer, set())
-        neighbours.add(newcomer)
-        if len(neighbours) > self.patience.peer_connections_max and not _one_goes(neighbours - {newcomer}):
-            return False
-        return len(connections) <= self.patience.connections_max or _one_goes(connections - {newcomer})
+    def enter(self, newcomer: Guest) -> Entry:
+        """Let it in. For that another one may have to go."""
+        if self._has_room(newcomer):
+            self._all.add(newcomer)
+            self._of_peer.setdefault(newcomer.peer, set()).add(newcomer)
+            return Entry.FREE
+        if len(self._for_probes) >= self.patience.probes_max:
+            next(iter(self._for_probes)).give_up()
+        self._for_probes[newcomer] = None
+        return Entry.FOR_PROBES
+
+    def _has_room(self, newcomer: Guest) -> bool:
+        neighbours = self._of_peer.get(newcomer.peer, set())
+        is_one_of_many = newcomer.peer in self._trusted
+        if not is_one_of_many and len(neighbours) >= self.patience.peer_connections_max:
+            return _one_goes(neighbours)
+        return len(self._all) < self.patience.connections_max or _one_goes(self._all)
 
     def leave(self, guest: Guest) -> None:
         """It does not count any more. May be said twice."""
+        self._for_probes.pop(guest, None)
+        self._all.discard(guest)
         neighbours = self._of_peer.get(guest.peer, set())
         neighbours.discard(guest)
         if not neighbours:
@@ -126,9 +169,8 @@ class Lobby:
 
 def _one_goes(guests: Collection[Guest]) -> bool:
     idle = [each for each in guests if each.stage in _WITHOUT_REQUEST]
-    eldest = min(
-        idle or [each for each in guests if each.is_unread()], key=lambda each: each.since, default=None
-    )
+    in_the_way = idle or [each for each in guests if each.is_unread() or each.is_slow()]
+    eldest = min(in_the_way, key=lambda each: each.since, default=None)
     if eldest is not None:
         eldest.give_up()
     return eldest is not None

@@ -1,12 +1,15 @@
-"""Every request is counted and timed, also the ones that the gate refuses."""
+"""Every request is counted and timed, also the ones that the gate refuses; logged too, if that is wanted."""
 
 from __future__ import annotations
 
+import structlog
 from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from tocsin.clock import Clock
 from tocsin.observe.metrics import Metrics, route_of
+
+log = structlog.get_logger()
 
 _STREAM = b"text/event-stream"
 
@@ -14,10 +17,11 @@ _STREAM = b"text/event-stream"
 class Measured:
     """An ASGI application around everything else."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, clock: Clock, *, is_logged: bool = False) -> None:
         self._app = app
         self._metrics = metrics
         self._clock = clock
+        self._is_logged = is_logged
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -38,5 +42,21 @@ class Measured:
         try:
             await self._app(scope, receive, noted)
         finally:
-            seconds = None if is_stream else self._clock.elapsed_s() - began_s
-            self._metrics.request(method, status, seconds, route)
+            took_s = self._clock.elapsed_s() - began_s
+            self._metrics.request(method, status, None if is_stream else took_s, route)
+            if self._is_logged:
+                _log(scope, status, took_s)
+
+
+def _log(scope: HTTPScope, status: int, took_s: float) -> None:
+    """Without the query, which may hold what others should not read. As it came: escaped."""
+    caller = (scope.get("state") or {}).get("caller")
+    log.info(
+        "request",
+        method=scope["method"],
+        path=scope["raw_path"].partition(b"?")[0].decode("ascii", "backslashreplace"),
+        status=status,
+        ms=round(took_s * 1000, 1),
+        address=scope["client"][0] if scope["client"] else "",
+        by=caller.name if caller else "",
+    )

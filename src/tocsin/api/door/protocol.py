@@ -8,6 +8,7 @@ stages, and when the time of a stage is over, so is the connection:
 waiting    open, nothing sent yet; or kept between two requests                    closed
 head       the first byte of a request is there, its head is not yet complete      closed
 body       the head is complete, the body is not; each piece starts the time anew  408
+           (but for requests that need no token: they have a few seconds in all)
 answering  the request is complete: the answer may take as long as it likes        no end by the clock
 draining   it was answered before its body was complete; a short rest is dropped   closed
 over       a last word was said; what still comes in is not even parsed            closed
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any
 
@@ -31,8 +33,10 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from tocsin.api.door.access import is_public
+from tocsin.api.door.guard import PROBES
 from tocsin.api.door.inflow import Flow, MeasuredConnection
-from tocsin.api.door.lobby import Lobby, Stage
+from tocsin.api.door.lobby import Entry, Lobby, Stage
 from tocsin.api.problems import MEDIA_TYPE
 from tocsin.model.answer import Problem
 from tocsin.model.problem import http_problem
@@ -41,6 +45,9 @@ SLICE_BYTES = 64 * 1024
 """Of a body of known length, which costs next to nothing to parse. Of all else an eighth of a head is a slice."""
 AHEAD_MAX = 4
 """So many requests in a row may be sent before the answer to the one before has gone out."""
+
+
+_TOO_MANY = http_problem(503, "there are too many connections", retryable=True)
 
 
 class PatientProtocol(H11Protocol):
@@ -54,8 +61,11 @@ class PatientProtocol(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         lobby: Lobby,
+        on_made: Callable[[], None] = lambda: None,
     ) -> None:
+        """``on_made``: called when the connection is there, before it is a guest of the lobby."""
         super().__init__(config, server_state, app_state, _loop)
+        self._on_made = on_made
         self._lobby = lobby
         self._patience = lobby.patience
         self.conn: MeasuredConnection = MeasuredConnection(lobby.patience.head_bytes_max)
@@ -63,10 +73,12 @@ class PatientProtocol(H11Protocol):
         self._came = bytearray()
         """And is not parsed yet."""
         self._is_in_line = False
+        self._is_for_probes = False
         self._ahead = 0
         self._timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_since = 0.0
+        self._body_since = 0.0
         self.stage = Stage.WAITING
         self.since = self.loop.time()
         """When it was last done with a request, or came."""
@@ -76,10 +88,11 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # why: as uvicorn does
         super().connection_made(transport)
         self.flow = Flow(transport, self._reading_again)
-        if self._lobby.make_room(self, self.connections):
-            self._enter(Stage.WAITING, self._patience.head_s)
-        else:
-            self._last_word(http_problem(503, "there are too many connections", retryable=True))
+        self._on_made()
+        if self._lobby.enter(self) is Entry.FOR_PROBES:
+            self._is_for_probes = True
+            self.app = _only_probes(self.app)
+        self._enter(Stage.WAITING, self._patience.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._enter(Stage.OVER, None)
@@ -168,7 +181,7 @@ class PatientProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         self.since = self.loop.time()
         self._ahead = self._ahead + 1 if self._came or self.conn.trailing_data[0] else 0
-        if self._ahead > AHEAD_MAX and not self.transport.is_closing():
+        if (self._ahead > AHEAD_MAX or self._is_for_probes) and not self.transport.is_closing():
             self._part()
             return
         super().on_response_complete()
@@ -194,6 +207,12 @@ class PatientProtocol(H11Protocol):
         is_late = self.loop.time() - self._unread_since >= self._patience.linger_s
         return self._unread_timer is not None and is_late
 
+    def is_slow(self) -> bool:
+        """One that we do not read is not slow."""
+        lasted_s = self.loop.time() - self._body_since
+        wanted = self._patience.body_bytes_per_s * (lasted_s - self._patience.linger_s)
+        return self.stage is Stage.BODY and not self._is_held_back() and self.conn.body_bytes < wanted
+
     # The stages
 
     def _mind_the_stage(self) -> None:
@@ -202,13 +221,28 @@ class PatientProtocol(H11Protocol):
             if self.stage is not Stage.DRAINING:
                 self._enter(Stage.DRAINING, self._patience.linger_s)
         elif theirs is h11.SEND_BODY:
-            self._enter(Stage.BODY, self._patience.body_pause_s)
+            self._enter_body()
         elif theirs is not h11.IDLE:
             self._enter(Stage.ANSWERING, None)
         elif not self.conn.trailing_data[0]:
             self._enter(Stage.WAITING, self._patience.keep_alive_s)
         elif self.stage is not Stage.HEAD:  # the time for a head runs from its first byte
             self._enter(Stage.HEAD, self._patience.head_s)
+
+    def _enter_body(self) -> None:
+        now_s = self.loop.time()
+        if self.stage is not Stage.BODY:
+            self._body_since = now_s
+        left_s = self._body_since + self._patience.public_body_s - now_s
+        self._enter(Stage.BODY, max(0.0, left_s) if self._is_public() else self._patience.body_pause_s)
+
+    def _is_public(self) -> bool:
+        return is_public(self.cycle.scope["path"])
+
+    def _is_held_back(self) -> bool:
+        """Are we the slow ones?"""
+        is_asked_to_wait = self.cycle is not None and self.cycle.waiting_for_100_continue
+        return self.flow.read_paused or self.flow.is_held or is_asked_to_wait
 
     def _enter(self, stage: Stage, seconds: float | None) -> None:
         self.stage = stage
@@ -219,7 +253,10 @@ class PatientProtocol(H11Protocol):
     def _out_of_patience(self) -> None:
         if self.stage is not Stage.BODY:
             self.give_up()
-        elif self.flow.read_paused or self.flow.is_held or self.cycle.waiting_for_100_continue:
+        elif self._is_public():
+            most = f"{self._patience.public_body_s:g}s"
+            self._last_word(http_problem(408, f"the body did not come within {most}", retryable=True))
+        elif self._is_held_back():
             self._enter(Stage.BODY, self._patience.body_pause_s)
         else:
             pause = f"{self._patience.body_pause_s:g}s"
@@ -227,7 +264,7 @@ class PatientProtocol(H11Protocol):
 
     def _reading_again(self) -> None:
         if self.stage is Stage.BODY:
-            self._enter(Stage.BODY, self._patience.body_pause_s)
+            self._enter_body()
         if self.stage is not Stage.OVER:
             self._line_up()
 
@@ -269,6 +306,26 @@ class PatientProtocol(H11Protocol):
         self._lobby.parting.add(self)
         self.flow.release()
         self.flow.resume_reading()
+
+
+def _only_probes(app: Any) -> Any:
+    """The same application for whoever watches over the service; to all else there is no room."""
+
+    async def answered(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] in PROBES:
+            await app(scope, receive, send)
+            return
+        body = msgspec.json.encode(_TOO_MANY)
+        headers = [
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"retry-after", b"1"),
+            (b"connection", b"close"),
+        ]
+        await send({"type": "http.response.start", "status": _TOO_MANY.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return answered
 
 
 def _answer(problem: Problem) -> bytes:

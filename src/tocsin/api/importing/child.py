@@ -14,7 +14,7 @@ import struct
 import sys
 from typing import BinaryIO
 
-from tocsin.api.importing.reading import Rules, read
+from tocsin.api.importing.reading import read
 
 SIZE = struct.Struct(">I")
 LESS_URGENT = 10
@@ -22,14 +22,9 @@ LESS_URGENT = 10
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """First come the rules, then block after block, each with the time."""
-    rules: Rules | None = None
+    """Block after block, each with the rules for it and the time."""
     while head := source.read(SIZE.size):
-        told = pickle.loads(source.read(SIZE.unpack(head)[0]))
-        if rules is None:
-            rules = told
-            continue
-        block, now_s = told
+        block, rules, now_s = pickle.loads(source.read(SIZE.unpack(head)[0]))
         raw = pickle.dumps(read(block, rules, now_s))
         sink.write(SIZE.pack(len(raw)) + raw)
         sink.flush()

@@ -1,7 +1,8 @@
-"""Processes (``child``) that read blocks, one after another. They end when nobody talks to them any more.
+"""Processes (``child``) that read blocks, one after another, for all imports. They end with the last one.
 
 To read, check and settle a line takes most of the time of an import, and is work for the processor alone: on a thread
-of the service it would hold up whatever is to be launched. A few lines are not worth a process.
+of the service it would hold up whatever is to be launched. A few lines are not worth a process. However many imports
+there are, and however long they are held open, there are no more than ``READERS`` processes.
 """
 
 from __future__ import annotations
@@ -17,22 +18,63 @@ from concurrent.futures import ThreadPoolExecutor
 from tocsin.api.importing import child
 from tocsin.api.importing.child import SIZE
 from tocsin.api.importing.reading import Block, Read, Rules, read
+from tocsin.api.problems import HttpRefusal
 from tocsin.errors import JournalUnavailable
 
 FEW_BYTES = 64 * 1024
 READERS = min(2, os.cpu_count() or 1)
+IMPORTS_MAX = 16
+"""Imports at one time. Each keeps some blocks in memory."""
+
+
+class ReaderPool:
+    """The processes of one service."""
+
+    def __init__(self) -> None:
+        self._readers: list[_Reader] = []
+        self._imports = 0
+        self._turn = 0
+
+    def check_room(self) -> None:
+        """Raise where one more import is too many."""
+        if self._imports >= IMPORTS_MAX:
+            raise HttpRefusal(
+                503, f"{IMPORTS_MAX} imports are under way already", hint="wait until one of them has ended"
+            )
+
+    def enter(self) -> None:
+        """An import begins."""
+        self.check_room()
+        if not self._imports:
+            self._readers = [_Reader() for _ in range(READERS)]
+        self._imports += 1
+
+    async def leave(self) -> None:
+        """It is over."""
+        self._imports -= 1
+        if not self._imports:
+            readers, self._readers = self._readers, []
+            for reader in readers:
+                reader.end()
+            await asyncio.to_thread(_bury, readers)
+
+    async def read(self, block: Block, rules: Rules, now_s: int) -> list[Read]:
+        """What the block says, as soon as one of them has read it."""
+        reader = self._readers[self._turn % READERS]
+        self._turn += 1
+        return await reader.read(block, rules, now_s)
 
 
 class Readers:
-    """``async with``: blocks are read by several in turn, each in a process of its own that lives until the end."""
+    """``async with``: the pool, as one import sees it."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="import")
-        self._readers = [_Reader(rules) for _ in range(READERS)]
+    def __init__(self, pool: ReaderPool, rules: Rules) -> None:
+        self._pool = pool
+        self._rules = rules
         self._reading: dict[asyncio.Task[list[Read]], None] = {}
-        self._turn = 0
 
     async def __aenter__(self) -> Readers:
+        self._pool.enter()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -40,38 +82,23 @@ class Readers:
             await asyncio.gather(*self._reading, return_exceptions=True)
         for task in list(self._reading):
             task.cancel()
-        for reader in self._readers:
-            reader.end()
-        await asyncio.to_thread(self._bury)
+        await self._pool.leave()
 
     def read(self, block: Block, now_s: int) -> asyncio.Task[list[Read]]:
-        """What the block says, as soon as one of them has read it."""
-        reader = self._readers[self._turn % READERS]
-        self._turn += 1
-        task = asyncio.create_task(self._read(reader, block, now_s))
+        task = asyncio.create_task(self._pool.read(block, self._rules, now_s))
         self._reading[task] = None
         task.add_done_callback(lambda done: self._reading.pop(done, None))
         return task
 
-    def _bury(self) -> None:
-        self._threads.shutdown(cancel_futures=True)
-        for reader in self._readers:
-            reader.bury()
-
-    async def _read(self, reader: _Reader, block: Block, now_s: int) -> list[Read]:
-        """On a thread, which mostly waits: to start a process, and to hand it its work, would hold up the loop."""
-        async with reader.free:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, reader.read, block, now_s)
-
 
 class _Reader:
-    """One of them. A few lines are read here."""
+    """One of them, with a thread that mostly waits: to start a process, and to hand it its work, would hold up the
+    loop. A few lines are read on that thread."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import")
         self._process: subprocess.Popen[bytes] | None = None
         self._is_over = False
-        self.free = asyncio.Lock()
 
     def end(self) -> None:
         """Whoever waits for it hears that it is gone."""
@@ -81,24 +108,39 @@ class _Reader:
 
     def bury(self) -> None:
         """When nobody talks to it any more."""
+        self._thread.shutdown(cancel_futures=True)
         if self._process is not None:
             with contextlib.suppress(BrokenPipeError), self._process:  # waits for it, and closes the pipes
                 pass
 
-    def read(self, block: Block, now_s: int) -> list[Read]:
+    async def read(self, block: Block, rules: Rules, now_s: int) -> list[Read]:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, block, rules, now_s)
+
+    def _read(self, block: Block, rules: Rules, now_s: int) -> list[Read]:
         if self._process is None and len(block.text) <= FEW_BYTES:
-            return read(block, self._rules, now_s)
+            return read(block, rules, now_s)
         if self._process is None:
             self._start()
-            self._send(self._rules)
-        self._send((block, now_s))
-        return self._receive()
+        try:
+            self._send((block, rules, now_s))
+            return self._receive()
+        except JournalUnavailable:
+            self._replace()
+            raise
 
     def _start(self) -> None:
         words = [sys.executable, "-P", "-m", child.__name__]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if self._is_over:  # whoever ended it meanwhile did not see it yet
             self._process.kill()
+
+    def _replace(self) -> None:
+        """It is dead: the next block has a new one, which may be of another import."""
+        dead, self._process = self._process, None
+        if dead is not None:
+            dead.kill()
+            with contextlib.suppress(BrokenPipeError), dead:
+                pass
 
     def _send(self, what: object) -> None:
         assert self._process is not None
@@ -125,3 +167,8 @@ class _Reader:
 
 def _gone() -> JournalUnavailable:
     return JournalUnavailable("the process that reads imports has ended", hint="send the import again")
+
+
+def _bury(readers: list[_Reader]) -> None:
+    for reader in readers:
+        reader.bury()

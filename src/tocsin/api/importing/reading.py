@@ -13,7 +13,7 @@ from tocsin.model.ids import ID_LENGTH_MAX
 from tocsin.model.lines import ImportLine
 from tocsin.model.new import NewRow, NewSchedules, columns_of
 from tocsin.model.problem import problem_of
-from tocsin.model.rights import require_reach
+from tocsin.model.rights import require_reach, require_target
 from tocsin.model.token import Caller
 from tocsin.targets.permissions import Permissions
 
@@ -71,6 +71,7 @@ def read(block: Block, rules: Rules, now_s: int) -> list[Read]:
             checked, spec = texts.checked(text)
             schedule = checked.schedule
             require_reach(rules.caller, schedule.id)
+            require_target(rules.caller, schedule.target)
             rules.permissions.check(schedule)
             row = new_row(checked, spec, now_s)
             if schedule.id in part.seen or len(part.rows) >= ROWS_MAX:

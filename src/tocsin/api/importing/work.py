@@ -128,7 +128,9 @@ class Import:
         self, request: Request[Any, Any, Any], ahead: asyncio.Queue[asyncio.Task[list[Read]] | None]
     ) -> None:
         try:
-            async with Readers(Rules(self._caller, self._service.permissions)) as readers:
+            async with Readers(
+                self._service.readers, Rules(self._caller, self._service.permissions)
+            ) as readers:
                 async for block in blocks(request.stream()):
                     if not block.text.isspace():
                         await ahead.put(readers.read(block, self._service.now_ms() // 1000))

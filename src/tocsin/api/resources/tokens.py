@@ -47,11 +47,12 @@ async def list_tokens(service: Given) -> TokenList:
 async def create_token(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> NewTokenView:
     """A new token. Its text is in the answer and nowhere else: only a hash of it is kept."""
     wish = await bodies.taken(request, bodies.json_of, TokenRequest)
-    check_token(wish.name, wish.scopes, wish.prefixes)
+    check_token(wish.name, wish.scopes, wish.prefixes, wish.targets)
     expires_ms = None
     if wish.expires_in is not None:
         expires_ms = service.now_ms() + parse_duration(wish.expires_in, field="expires_in") * 1000
-    token, text = new_token(wish.name, tuple(dict.fromkeys(wish.scopes)), tuple(wish.prefixes), expires_ms)
+    scopes, targets = tuple(dict.fromkeys(wish.scopes)), tuple(dict.fromkeys(wish.targets))
+    token, text = new_token(wish.name, scopes, tuple(wish.prefixes), expires_ms, targets)
     await service.propose(caller, CreateToken(token))
     for view in await service.replica.read(tokens.shown):
         if view.id == token.id:
@@ -96,6 +97,7 @@ async def who_am_i(caller: WhoAsks) -> CallerView:
         token=caller.token,
         scopes=sorted(caller.scopes),
         prefixes=list(caller.prefixes),
+        targets=list(caller.targets),
     )
 
 

@@ -18,19 +18,21 @@ def created(context: Context, change: c.TokenCreated) -> object:
             f"there is a token {token.name!r} already", hint="revoke it first, or choose another name"
         )
     db.execute(
-        "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+        "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
         (
             token.id,
             token.name,
             token.hash,
             ",".join(token.scopes),
             msgspec.json.encode(token.prefixes).decode(),
+            msgspec.json.encode(token.targets).decode(),
             entry.time_ms,
             change.actor,
             token.expires_ms,
         ),
     )
     reach = f" within {', '.join(token.prefixes)}" if token.prefixes else ""
+    reach += f" to {', '.join(token.targets)}" if token.targets else ""
     context.record("token created", token.name, change.actor, note=f"{', '.join(token.scopes)}{reach}")
     meta.tokens_seq = meta.seq + 1
     return token.id

@@ -1,0 +1,54 @@
+"""Wrong tokens are counted, and logged by address: one line a minute each, however many were tried."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.observe.metrics import Metrics
+
+log = structlog.get_logger()
+
+LOGGED_EVERY_S = 60.0
+ADDRESSES_MAX = 1_000
+"""The others are logged as one."""
+OTHERS = "others"
+
+
+class _Noted(NamedTuple):
+    logged_s: float
+    unlogged: int
+    """Failures since then."""
+
+
+class FailedLogins:
+    """Those of one node."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._by_address: dict[str, _Noted] = {}
+
+    def note(self, address: str, reason: str) -> None:
+        """Somebody there showed a token that is not valid."""
+        self._metrics.failed_logins.inc()
+        now_s = self._clock.elapsed_s()
+        if address not in self._by_address and len(self._by_address) >= ADDRESSES_MAX:
+            self._forget(now_s)
+            if len(self._by_address) >= ADDRESSES_MAX:
+                address = OTHERS
+        noted = self._by_address.get(address)
+        if noted is not None and now_s - noted.logged_s < LOGGED_EVERY_S:
+            self._by_address[address] = noted._replace(unlogged=noted.unlogged + 1)
+            return
+        count = 1 if noted is None else noted.unlogged + 1
+        log.warning("authentication failed", address=address, reason=reason, times=count)
+        self._by_address[address] = _Noted(now_s, 0)
+
+    def _forget(self, now_s: float) -> None:
+        recent = {
+            a: noted for a, noted in self._by_address.items() if now_s - noted.logged_s < LOGGED_EVERY_S
+        }
+        self._by_address = recent

@@ -107,7 +107,7 @@ def doubt_about_a_first_call_is_told_by_the_policy_of_its_own_version(
     desk.command(CancelLaunch(f"s-{START + 60}"))
     desk.end(*desk.flights, UNKNOWN)
     _put(desk)
-    assert _why(desk, 60).startswith(NO_MORE + "no answer.")
+    assert _why(desk, 60).startswith(NO_MORE + "no answer; it is stopped if ")
 
 
 def an_attempt_that_was_not_made_is_not_told_as_failed(desk: Desk) -> None:

@@ -109,7 +109,8 @@ def an_outage_is_retried_by_its_policy_until_the_event_arrives(broker: KafkaBrok
     _in_state(service, name, "retrying")
     assert _in_state(service, patient, "started")
     broker.restart()
-    assert _in_state(service, name, "succeeded")["attempt"] > 1
+    # Each attempt has a second, which a busy machine may need for more than the event itself.
+    assert _in_state(service, name, "succeeded", within_s=100)["attempt"] > 1
     assert _in_state(service, patient, "succeeded")["attempt"] == 1
     for arrived in (name, patient):
         assert len(_on_topic(broker, "events", arrived)) == 1

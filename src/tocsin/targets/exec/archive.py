@@ -119,7 +119,7 @@ class Archive:
 
     def set_aside(self, record: Record) -> None:
         """In one step, so that nobody finds half of it. It is removed with the others of its time."""
-        os.rename(record.path, f"{record.path}-cancelled-{time.time_ns()}")
+        os.rename(record.path, f"{record.path}-taken-back-{time.time_ns()}")
 
 
 def directory_name(name: str) -> str:

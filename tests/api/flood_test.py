@@ -253,3 +253,12 @@ def the_pages_are_paced_and_the_probes_are_not(start, tmp_path):
     assert 429 in [service.ask("GET", "/openapi.json").status for _ in range(10)]
     assert {service.ask("GET", path).status for path in ("/healthz", "/readyz") * 10} == {200}
     assert service.stop() == 0
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def the_body_of_a_login_may_have_four_kilobytes(guarded, is_chunked):
+    """Anybody may send one."""
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    body = b"token=" + b"x" * 5_000
+    content = iter([body]) if is_chunked else body
+    assert guarded.as_("").ask("POST", "/login", content, form, raw=True).status == 413

@@ -98,7 +98,7 @@ def leave_out_unused() -> None:
 
 @contextmanager
 def _hollow(name: str) -> Iterator[None]:
-    """What is loaded meanwhile finds nothing in the module of this name, unless it was there before."""
+    """Put an empty module of this name in place for a while, unless the real one is loaded already."""
     found = sys.modules.setdefault(name, _Hollow(name))
     try:
         yield

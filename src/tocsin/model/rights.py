@@ -35,7 +35,7 @@ from tocsin.model.token import ADMIN, EXEC, OPERATE, READ, WRITE, Caller, Token,
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What is asked of a schedule as it is kept."""
+    """The part of a stored schedule that a right depends on."""
 
     target: TargetSpec
 

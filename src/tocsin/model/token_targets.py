@@ -70,7 +70,7 @@ def _cased(kind: str, pattern: str) -> str:
 
 
 def _reached(spec: TargetSpec) -> list[str]:
-    """What a pattern is held against: all of it must fit."""
+    """The hosts, topics, subjects or users that a target reaches. A pattern must fit all of them."""
     match spec:
         case HttpTarget():
             return [host.lower() for host in hosts_of(spec)]

@@ -66,7 +66,7 @@ class Seen(NamedTuple):
         return {name: told.ahead_ms for name, told in self.clocks.items() if abs(told.ahead_ms) > AGREE_MS}
 
     def candidates(self) -> list[Opinion]:
-        """What those say of their clocks who could lead."""
+        """The opinions of the replicas that could lead."""
         return [
             told
             for name, told in self.clocks.items()

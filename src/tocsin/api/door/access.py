@@ -105,7 +105,7 @@ class Doorkeeper:
         self._noting: asyncio.Task[None] | None = None
 
     async def caller(self, headers: Mapping[str, str], address: str) -> Caller:
-        """Whoever sent these headers from that address, or ``Unauthenticated``."""
+        """Find the caller who sent these headers from that address. Raises ``Unauthenticated``."""
         given = headers.get("authorization") or self._kept(headers)
         if given is None:
             if self.tokens_needed:

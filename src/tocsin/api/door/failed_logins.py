@@ -32,7 +32,7 @@ class FailedLogins:
         self._by_address: dict[str, _Noted] = {}
 
     def note(self, address: str, reason: str) -> None:
-        """Somebody there showed a token that is not valid."""
+        """Count a token from this address that is not valid, and log it unless that was done a moment ago."""
         self._metrics.failed_logins.inc()
         now_s = self._clock.elapsed_s()
         if address not in self._by_address and len(self._by_address) >= ADDRESSES_MAX:

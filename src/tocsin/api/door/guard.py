@@ -31,7 +31,7 @@ FORM_BYTES_MAX = 4_096
 """Of what anybody may send."""
 IMPORT = "/v1/import"
 PROBES = ("/healthz", "/readyz")
-"""Whoever watches over the service is never held back."""
+"""Health checks, which the service answers whatever else it refuses."""
 _FORM = ("application/x-www-form-urlencoded",)
 _KINDS = {
     IMPORT: ("application/x-ndjson", "application/jsonl", "application/ndjson"),

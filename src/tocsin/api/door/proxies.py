@@ -37,7 +37,7 @@ class TrustedProxies:
         return found is not None and any(found in network for network in self._networks)
 
     def client(self, peer: str, forwarded_for: str) -> str:
-        """Whoever made the request that ``peer`` has sent us. Behind what cannot be read nothing is believed."""
+        """The address of the client whose request ``peer`` sent. Addresses before an unreadable one are ignored."""
         if peer not in self:
             return peer
         client = peer

@@ -59,7 +59,7 @@ class ReaderPool:
             await asyncio.to_thread(_bury, readers)
 
     async def read(self, block: Block, rules: Rules, now_s: int) -> list[Read]:
-        """What the block says, as soon as one of them has read it."""
+        """Have one of the processes read the block."""
         reader = self._readers[self._turn % READERS]
         self._turn += 1
         return await reader.read(block, rules, now_s)

@@ -140,10 +140,9 @@ def _first(db: sqlite3.Connection, settled: Plan, id: str, now_ms: int, is_resum
     """Where the timeline begins. What passed while it was paused or deleted was not missed."""
     now_s = now_ms // 1000
     ahead = queries.decided_ahead(db, id, now_s)
-    unrecorded_s = queries.unrecorded_upto_s(db, id, now_s)
-    first = first_slot(settled, id, now_s, ahead.upto_s, unrecorded_s, ahead.taken, ahead.deleted)
+    first = first_slot(settled, id, now_s, ahead.upto_s, ahead.unrecorded_s, ahead.taken, ahead.deleted)
     if first is not None and ahead.newest_s is not None and queries.has_launch(db, id, first.instant_s):
-        first = first_slot(settled, id, now_s, ahead.newest_s, unrecorded_s, deleted=ahead.deleted)
+        first = first_slot(settled, id, now_s, ahead.newest_s, ahead.unrecorded_s, deleted=ahead.deleted)
     return None if is_resumed and first is not None and first.instant_s <= now_s else first
 
 

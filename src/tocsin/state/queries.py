@@ -283,6 +283,9 @@ class DecidedAhead(NamedTuple):
     upto_s: int
     """Behind this instant, at the earliest, something may be decided. What was given up far ahead of now did not
     happen."""
+    unrecorded_s: int
+    """Up to this instant an occurrence may have been launched without a record of it, be it in a former life of the id
+    of which nothing is kept; -1: none."""
     taken: frozenset[int]
     """Instants behind that which have been launched, the first so many."""
     newest_s: int | None = None
@@ -296,8 +299,9 @@ def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> Decid
         "SELECT sid FROM schedule WHERE id = :id UNION ALL SELECT sid FROM revision WHERE id = :id LIMIT 1",
         {"id": schedule_id},
     ).fetchone()
+    (purged,) = db.execute("SELECT value FROM meta WHERE key = 'unrecorded_upto_s'").fetchone()
     if known is None:
-        return DecidedAhead(-1, frozenset())
+        return DecidedAhead(-1, int(purged), frozenset())
     forgotten = forgotten_of(db, schedule_id, now_s)
     (sid,) = known
     (given_up_s,) = db.execute(
@@ -313,7 +317,11 @@ def decided_ahead(db: sqlite3.Connection, schedule_id: str, now_s: int) -> Decid
     if len(rows) > TAKEN_MAX:  # a walk through all of them would take too long
         (newest_s,) = db.execute(f"SELECT max(instant_s) {ahead}", (sid, now_s)).fetchone()
     return DecidedAhead(
-        behind_s, frozenset(instant_s for (instant_s,) in rows), newest_s, forgotten.stretches
+        behind_s,
+        max(int(purged), forgotten.upto_s),
+        frozenset(instant_s for (instant_s,) in rows),
+        newest_s,
+        forgotten.stretches,
     )
 
 
@@ -328,13 +336,6 @@ def taken_of(db: sqlite3.Connection, sids: Sequence[int], instants_s: Sequence[i
         (json.dumps(sids), json.dumps(instants_s)),
     )
     return set(rows)
-
-
-def unrecorded_upto_s(db: sqlite3.Connection, schedule_id: str, now_s: int) -> int:
-    """Up to this instant an occurrence of this id may have been launched without a record of it, be it in a former life
-    of the id of which nothing is kept. -1: none."""
-    (purged,) = db.execute("SELECT value FROM meta WHERE key = 'unrecorded_upto_s'").fetchone()
-    return max(int(purged), forgotten_of(db, schedule_id, now_s).upto_s)
 
 
 class Forgotten(NamedTuple):

@@ -23,8 +23,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import lru_cache
 from typing import Any
 
 import h11
@@ -160,7 +162,7 @@ class PatientProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         if self.conn.their_state is h11.IDLE:  # a request may begin
-            self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+            self.server_state.default_headers = [(b"date", _date(int(time.time())).encode())]
         super().handle_events()
         if self.stage is not Stage.OVER:
             self._mind_the_stage()
@@ -308,6 +310,11 @@ class PatientProtocol(H11Protocol):
         self.flow.resume_reading()
 
 
+@lru_cache(maxsize=1)
+def _date(at_s: int) -> str:
+    return formatdate(at_s, usegmt=True)
+
+
 def _only_probes(app: Any) -> Any:
     """The same application for whoever watches over the service; to all else there is no room."""
 
@@ -334,7 +341,7 @@ def _answer(problem: Problem) -> bytes:
     retry = "Retry-After: 1\r\n" if problem.status == 503 else ""
     head = (
         f"HTTP/1.1 {problem.status} {problem.title}\r\n"
-        f"Date: {formatdate(usegmt=True)}\r\n"
+        f"Date: {_date(int(time.time()))}\r\n"
         f"Content-Type: {MEDIA_TYPE}\r\n"
         f"Content-Length: {len(body)}\r\n"
         f"{retry}Connection: close\r\n\r\n"

@@ -91,10 +91,10 @@ def _former(db: sqlite3.Connection, id: str, once_s: int | None, now_s: int) -> 
         view = views.schedule(db, id)
     except NotFound:
         return None
+    ahead = queries.decided_ahead(db, id, now_s)
     is_taken = once_s is not None and (
         queries.has_launch(db, id, once_s)
-        or once_s <= queries.unrecorded_upto_s(db, id, now_s)
+        or once_s <= ahead.unrecorded_s
         or queries.forgotten_of(db, id, now_s).covers(once_s)
     )
-    upto_s = queries.decided_ahead(db, id, now_s).upto_s
-    return decide.Former(views.definition(view), view.resolved, view.version, upto_s, is_taken)
+    return decide.Former(views.definition(view), view.resolved, view.version, ahead.upto_s, is_taken)

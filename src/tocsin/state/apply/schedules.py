@@ -156,7 +156,9 @@ def _create(context: Context, change: c.SchedulePut) -> Put:
     _record_put(context, change, "created", version)
     meta.schedules += 1
     meta.enabled += int(schedule.enabled)
-    next_s = _set_due(context, sid, change.first_instant_s, change.first_delay_ms, change.skip_past)
+    next_s = _set_due(
+        context, sid, change.first_instant_s, change.first_delay_ms, change.skip_past, is_new=former is None
+    )
     row = (schedule.id, version, change.resolved, entry.time_ms, entry.time_ms, spec, None, next_s)
     return Put(version, _act(change, "created"), row)
 
@@ -310,13 +312,23 @@ def _forget_surplus_versions(context: Context, present: _Present) -> None:
 
 
 def _set_due(
-    context: Context, sid: int, instant_s: int | None, delay_ms: int, skip_past: bool = False
+    context: Context,
+    sid: int,
+    instant_s: int | None,
+    delay_ms: int,
+    skip_past: bool = False,
+    *,
+    is_new: bool = False,
 ) -> int | None:
     """One due row or none; returns its instant. An instant that has a launch already is never due again, and its record
-    stays as it is; one that had passed before it was asked for (``@at``) counts as missed."""
+    stays as it is; one that had passed before it was asked for (``@at``) counts as missed. ``is_new``: nothing was ever
+    recorded of this sid."""
     db, _, entry = context
-    db.execute("DELETE FROM due WHERE sid = ?", (sid,))
-    if instant_s is None or _has_launch(context, sid, instant_s) or _may_have_had(context, sid, instant_s):
+    if not is_new:
+        db.execute("DELETE FROM due WHERE sid = ?", (sid,))
+    if instant_s is None:
+        return None
+    if not is_new and (_has_launch(context, sid, instant_s) or _may_have_had(context, sid, instant_s)):
         return None
     version, rule = db.execute("SELECT version, rule FROM schedule WHERE sid = ?", (sid,)).fetchone()
     if skip_past and instant_s * 1000 < entry.time_ms:

@@ -83,6 +83,7 @@ class Naive:
         for line in self.timelines.values():
             if line.schedule is None:
                 continue
+            self._expire_queued(line)  # also what a newer one would replace
             if not (line.schedule.enabled and line.schedule.overlap == "replace"):
                 self._start_queued(line)
             if line.schedule.enabled:
@@ -130,17 +131,24 @@ class Naive:
         return "queued"
 
     def _start_queued(self, line: Timeline) -> None:
-        if any(state in ("started", "retrying") for state in line.outcomes.values()):
-            return
-        waiting = sorted(i for i, state in line.outcomes.items() if state == "queued")
-        for instant in waiting[:1]:
-            deadline = line.schedule.deadline if line.schedule else None
-            if deadline and self.now - instant > parse_duration(deadline, field=""):
-                line.outcomes[instant] = "skipped"
-                self._start_queued(line)
-            elif not line.holding(self.now) or (line.schedule and line.schedule.overlap == "allow"):
+        self._expire_queued(line)
+        for instant in self._next_queued(line):
+            if not line.holding(self.now) or (line.schedule and line.schedule.overlap == "allow"):
                 line.outcomes[instant] = "started"
                 line.attempts[instant] = 1
+
+    def _expire_queued(self, line: Timeline) -> None:
+        deadline = line.schedule.deadline if line.schedule else None
+        for instant in self._next_queued(line):
+            if deadline and self.now - instant > parse_duration(deadline, field=""):
+                line.outcomes[instant] = "skipped"
+                self._expire_queued(line)
+
+    def _next_queued(self, line: Timeline) -> list[int]:
+        """The launch that starts next; none while another one runs."""
+        if any(state in ("started", "retrying") for state in line.outcomes.values()):
+            return []
+        return sorted(i for i, state in line.outcomes.items() if state == "queued")[:1]
 
     def _instants(self, line: Timeline) -> list[int]:
         """Every occurrence after the last settled one, a second at a time."""

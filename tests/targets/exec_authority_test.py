@@ -12,14 +12,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.targets.exec_support import opened, run, shell, stopped, until
+from tests.targets.exec_support import KEEPERS_FREEZE, frozen_keeper, opened, run, shell, until
 
 from tocsin.clock import SystemClock
 from tocsin.model.target import ExecLimits
 from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Verdict
 from tocsin.targets.exec import link
 from tocsin.targets.exec.archive import Archive
-from tocsin.targets.exec.processes import pid_of
 from tocsin.targets.exec.records import Record
 from tocsin.targets.exec.target import ExecTarget
 from tocsin.testing.targets import see_through
@@ -103,41 +102,19 @@ def what_was_launched_in_time_is_found_by_one_who_comes_too_late(tmp_path: Path)
     run(test)
 
 
-_PAUSES_BEFORE_THE_START = """
-import os, signal, sys
-sys.path.append(sys.argv[1])
-from tocsin.targets.exec import nursery, records
-asked = records.Record.cancel_asked
-def paused(record):
-    os.kill(os.getpid(), signal.SIGSTOP)
-    return asked(record)
-records.Record.cancel_asked = paused
-nursery.main(int(sys.argv[2]))
-"""
-"""A nursery whose keepers stop between the claim and the start of the command."""
-
-
-async def _paused_keeper(place: Path, order: Order) -> int:
-    record = _record(place, order)
-    await until(lambda: record.claimed_by() is not None)
-    keeper = pid_of(record.claimed_by() or "")
-    await until(lambda: stopped(keeper))
-    return keeper
-
-
 @pytest.mark.parametrize("limits", [ExecLimits(), ExecLimits(cpu_seconds=10)], ids=["spawned", "forked"])
 @pytest.mark.parametrize("early", [True, False], ids=["told", "asked"])
 def a_keeper_paused_after_its_claim_gives_it_back(
     limits: ExecLimits, early: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "_START", _PAUSES_BEFORE_THE_START)
+    monkeypatch.setattr(link, "_START", KEEPERS_FREEZE)
 
     async def test() -> None:
         place, effects = tmp_path / "exec", tmp_path / "effects"
         async with opened(place) as target:
             order = _with_authority(_marks(effects, limits=limits), 0.5)
             end = asyncio.create_task(see_through(target, order))
-            keeper = await _paused_keeper(place, order)
+            keeper = await frozen_keeper(_record(place, order))
             assert order.until_s is not None
             if early:  # somebody else asks while nobody can know
                 assert await ExecTarget(place).lookup(order) == ACCEPTED
@@ -147,7 +124,7 @@ def a_keeper_paused_after_its_claim_gives_it_back(
             assert not effects.exists()
             assert _record(place, order).claimed_by() is None
             end = asyncio.create_task(see_through(target, _with_authority(order, 1000)))
-            os.kill(await _paused_keeper(place, order), signal.SIGCONT)
+            os.kill(await frozen_keeper(_record(place, order)), signal.SIGCONT)
             assert (await end).verdict is Verdict.SUCCEEDED
             assert effects.read_text().split() == [order.name]
 

@@ -368,42 +368,49 @@ def an_order_runs_whatever_an_earlier_one_left_behind_that_was_never_begun(
     run(test)
 
 
-def what_an_earlier_start_has_ordered_is_not_begun(tmp_path: Path) -> None:
-    """Its helper was frozen when it was killed, and goes on when another one has taken over."""
+def an_order_that_was_cancelled_and_given_anew_is_carried_out_once(tmp_path: Path) -> None:
+    """Both are on their way, to the same claim."""
 
     async def test() -> None:
-        place, order = tmp_path / "exec", shell(f"echo done > {tmp_path}/effect")
-        async with opened(place) as former:
-            helper = former._connect().pid
-            os.kill(helper, signal.SIGSTOP)
-            end = asyncio.create_task(former.launch(order))
-            await until(lambda: any(charge.sends for charge in former._charges.values()))
-            async with opened(place) as target:
-                os.kill(helper, signal.SIGCONT)
-                assert (await end).is_too_late
-                assert await target.lookup(order) is not None, (
-                    "the first start with this folder trusts no missing record"
-                )
-        assert not (tmp_path / "effect").exists()
+        async with opened(tmp_path / "exec") as target:
+            order = shell(f"echo done >> {tmp_path}/effect")
+            os.kill(target._connect().pid, signal.SIGSTOP)
+            first = asyncio.create_task(target.launch(order))
+            await until(lambda: any(charge.sends for charge in target._charges.values()))
+            await target.cancel(order)
+            first.cancel()
+            await asyncio.wait([first])
+            second = asyncio.create_task(see_through(target, order))
+            await until(lambda: any(charge.sends for charge in target._charges.values()))
+            os.kill(target._connect().pid, signal.SIGCONT)
+            assert (await second).verdict is Verdict.SUCCEEDED
+            assert (
+                await see_through(target, shell("true", name="suite/later-1"))
+            ).verdict is Verdict.SUCCEEDED
+        assert (tmp_path / "effect").read_text() == "done\n"
 
     run(test)
 
 
-def an_order_that_was_cancelled_is_not_begun_in_place_of_the_one_that_was_given_anew(tmp_path: Path) -> None:
+def an_order_that_nobody_waits_for_any_more_is_not_begun(tmp_path: Path) -> None:
+    """A leader that left office lets go of it, and the next one may be told that it was not called."""
+
     async def test() -> None:
+        async with opened(tmp_path / "exec"):
+            pass  # the first one finds no records of earlier times
         async with opened(tmp_path / "exec") as target:
-            former, newer = (shell(f"echo {text} >> {tmp_path}/effect") for text in ("former", "newer"))
+            order = shell(f"echo done >> {tmp_path}/effect")
             os.kill(target._connect().pid, signal.SIGSTOP)
-            first = asyncio.create_task(target.launch(former))
+            end = asyncio.create_task(target.launch(order))
             await until(lambda: any(charge.sends for charge in target._charges.values()))
-            await target.cancel(former)
-            first.cancel()
-            await asyncio.wait([first])
-            second = asyncio.create_task(see_through(target, newer))
-            await until(lambda: any(charge.sends for charge in target._charges.values()))
+            end.cancel()
+            await asyncio.wait([end])
+            assert await target.lookup(order) is None
             os.kill(target._connect().pid, signal.SIGCONT)
-            assert (await second).verdict is Verdict.SUCCEEDED
-        assert (tmp_path / "effect").read_text() == "newer\n"
+            assert (
+                await see_through(target, shell("true", name="suite/later-1"))
+            ).verdict is Verdict.SUCCEEDED
+        assert not (tmp_path / "effect").exists()
 
     run(test)
 

@@ -12,12 +12,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from tests.needs import lacking
 
 from tocsin.clock import Clock
 from tocsin.model.target import ExecTarget as ExecSpec
 from tocsin.targets.contract import Order
 from tocsin.targets.exec.orders import ExecSettings
+from tocsin.targets.exec.processes import pid_of
+from tocsin.targets.exec.records import Record
 from tocsin.targets.exec.target import ExecTarget
 from tocsin.testing.targets import order_for
 
@@ -94,12 +97,50 @@ def need_root() -> None:
         lacking("needs root")
 
 
+HELPER_FREEZES = """
+import os, signal, sys
+sys.path.append(sys.argv[1])
+from tocsin.targets.exec import nursery
+fork = nursery._fork_keeper
+def frozen(*order):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    fork(*order)
+nursery._fork_keeper = frozen
+nursery.main(int(sys.argv[2]))
+"""
+"""A nursery that stops when it has read an order."""
+
+KEEPERS_FREEZE = """
+import os, signal, sys
+sys.path.append(sys.argv[1])
+from tocsin.targets.exec import nursery, records
+asked = records.Record.cancel_asked
+def frozen(record):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return asked(record)
+records.Record.cancel_asked = frozen
+nursery.main(int(sys.argv[2]))
+"""
+"""A nursery whose keepers stop between the claim and the start of the command."""
+
+
+async def frozen_keeper(record: Record) -> int:
+    """The pid of the keeper that has the claim, once it stands still."""
+    await until(lambda: record.claimed_by() is not None)
+    keeper = pid_of(record.claimed_by() or "")
+    await until(lambda: stopped(keeper))
+    return keeper
+
+
 _OWNER = """
 import asyncio, sys
 from pathlib import Path
 import msgspec
 from tocsin.targets.contract import Order
+from tocsin.targets.exec import link
 from tocsin.targets.exec.target import ExecTarget
+
+link._START = sys.argv[2] or link._START
 
 async def main():
     target = ExecTarget(Path(sys.argv[1]))
@@ -115,11 +156,10 @@ asyncio.run(main())
 class Owner:
     """Another process that has a target and launched one order; it can be killed at any moment."""
 
-    def __init__(self, place: Path, order: Order) -> None:
-        import msgspec
-
+    def __init__(self, place: Path, order: Order, nursery: str = "") -> None:
+        """``nursery``: the program that is to be its helper, if not the usual one."""
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _OWNER, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", _OWNER, str(place), nursery], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(order))
@@ -128,6 +168,12 @@ class Owner:
     def verdict(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().decode().strip()
+
+    async def frozen_helper(self) -> int:
+        """The pid of its nursery, once it stands still."""
+        await until(lambda: any(stopped(child) for child in children_of(self._process.pid)))
+        [nursery] = children_of(self._process.pid)
+        return nursery
 
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)

@@ -11,11 +11,15 @@ import signal
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.targets.exec_support import (
+    HELPER_FREEZES,
+    KEEPERS_FREEZE,
     SETTINGS,
     Owner,
     children_of,
     fifo,
+    frozen_keeper,
     gone,
     line_from,
     opened,
@@ -24,7 +28,8 @@ from tests.targets.exec_support import (
     until,
 )
 
-from tocsin.targets.contract import Order, Verdict
+from tocsin.clock import SystemClock
+from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Verdict
 from tocsin.targets.exec.archive import Archive
 from tocsin.targets.exec.orders import ExecSettings
 from tocsin.targets.exec.processes import pid_of
@@ -63,6 +68,37 @@ def a_command_outlives_a_killed_owner_and_its_end_is_found(tmp_path: Path) -> No
             printed = await target.output(order.name, 1)
             assert printed is not None
             assert (printed.head, printed.complete) == (b"begun\nopened\n", True)
+
+    run(test)
+
+
+@pytest.mark.parametrize("is_claimed", [False, True])
+def what_a_killed_owner_has_ordered_is_not_begun_afterwards(is_claimed: bool, tmp_path: Path) -> None:
+    """Its helper, or the keeper behind the claim, was frozen then and goes on when another owner has taken over."""
+
+    async def test() -> None:
+        place = tmp_path / "exec"
+        async with opened(place):
+            pass  # the first one finds no records of earlier times
+        now_ms = SystemClock().wall_ms()
+        order = msgspec.structs.replace(shell(f"echo done >> {tmp_path}/effect"), generated_at_ms=now_ms)
+        owner = Owner(place, order, KEEPERS_FREEZE if is_claimed else HELPER_FREEZES)
+        frozen = await (frozen_keeper(_record(place, order)) if is_claimed else owner.frozen_helper())
+        owner.kill()
+        async with opened(place) as target:
+            found = await target.lookup(order)
+            if is_claimed:
+                assert found == ACCEPTED
+                os.kill(frozen, signal.SIGCONT)
+                assert await target.watch(order) == TOO_LATE
+                assert await target.lookup(order) is None
+            else:
+                assert found is None
+                os.kill(frozen, signal.SIGCONT)
+                await until(lambda: gone(frozen))
+            assert not (tmp_path / "effect").exists()
+            assert (await see_through(target, order)).verdict is Verdict.SUCCEEDED
+        assert (tmp_path / "effect").read_text() == "done\n"
 
     run(test)
 

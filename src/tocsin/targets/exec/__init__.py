@@ -24,7 +24,6 @@ attempt:
 ``head``       the first bytes it printed, as they come
 ``tail``       the last bytes, preceded by a line with the number of bytes let go between them
 ``cancel``     someone wants it to stop
-``order``      the only order that may begin: an earlier one of this attempt was taken back
 ``ended``      how it ended, as JSON
 
 ``claim`` and ``command`` are symbolic links whose target is the text: the one way to create a name with its
@@ -46,12 +45,13 @@ Claims are not flushed to disk one by one: a process that dies loses nothing, an
 kernel's boot id has changed, so that a missing claim is doubt and not certainty.
 
 A record under which nothing was begun (void, or cancelled before) is set aside when its attempt is ordered anew: as a
-backfill does, or a person who has it called again. ``.generation`` beside the records is the number of Tocsin's newest
-start: what an earlier one has ordered is not begun any more.
+backfill does, or a person who has it called again. Another order of the same attempt may still be on its way then. It
+does no harm: of all of them one gets the claim.
 
-**When authority ends** (``Order.until_s``) a keeper looks at the clock right before it claims and again right
-before it starts the command, because it may have been paused in between. What it finds too late leaves no claim:
-a later leader may launch the same attempt.
+**An order is valid** until authority ends (``Order.until_s``), for as long as Tocsin waits for its keeper, and while
+the Tocsin that gave it lives: what a frozen helper begins later, nobody would know of. A keeper looks right before it
+claims and again right before it starts the command, because it may have been paused in between. What it finds too late
+leaves no claim: the same attempt may be launched later.
 
 **What a command gets.** The payload as JSON on standard input; a ``PATH`` of the usual places; ``LANG``,
 ``LC_ALL`` and ``TZ`` of the service; ``HOME``, ``USER``, ``LOGNAME`` and ``SHELL`` of its user, the target's ``env``,
@@ -64,6 +64,5 @@ when the grace is over.
 ``nursery``, ``keeper``, ``watch``, ``command``, ``capture``, ``mouth``, ``records`` and ``processes`` run in
 the small helper: they import little on purpose, because every import makes each fork slower. (They also ask
 the system for time themselves: ``tocsin.clock`` belongs to the other process.) This file imports nothing for
-the same reason. ``target``, ``charge``, ``link``, ``orders``, ``archive``, ``epoch``,
-``generation`` and ``reach`` run in Tocsin.
+the same reason. ``target``, ``charge``, ``link``, ``orders``, ``archive``, ``epoch`` and ``reach`` run in Tocsin.
 """

@@ -14,8 +14,7 @@ import signal
 import time
 
 from tocsin.targets.authority import AUTHORITY_ENDED, has_ended
-from tocsin.targets.exec.processes import exit_now
-from tocsin.targets.exec.records import Record
+from tocsin.targets.exec.processes import exit_now, lives
 
 TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
 if TYPE_CHECKING:
@@ -47,31 +46,35 @@ class NotStartedError(Exception):
         super().__init__(reason)
         self.permanent = permanent
         self.too_late = too_late
-        """Authority ended before it could start."""
+        """The order was no longer valid: the attempt is free for another one."""
 
 
-def check_authority(order: dict[str, Any]) -> None:
+def check_time(order: dict[str, Any]) -> None:
     """The last look at the clock before something happens that cannot be taken back."""
-    if has_ended(order["until_s"], time.clock_gettime(time.CLOCK_BOOTTIME)):
+    now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    if has_ended(order["until_s"], now_s):
         raise NotStartedError(AUTHORITY_ENDED, permanent=False, too_late=True)
+    if now_s > order["void_after_s"]:
+        raise NotStartedError("the order reached its keeper too late", permanent=False, too_late=True)
 
 
-def check_newest(order: dict[str, Any]) -> None:
-    """Raise if Tocsin was started again since, or this attempt was given to another order."""
-    path, number = order["generation"]
+def check_wanted(order: dict[str, Any]) -> None:
+    """Raise if the Tocsin that gave this order is gone: meanwhile another one may have it cancelled, or given anew."""
+    orderer = order["orderer"]
     try:
-        with open(path) as file:
-            is_newest = file.read() == number
-    except OSError:
-        is_newest = False
-    if not is_newest or Record(order["record"]).given_to() not in (None, order["key"]):
-        raise NotStartedError(AUTHORITY_ENDED, permanent=False, too_late=True)
+        is_there = lives(orderer, orderer.partition(" ")[0])
+    except OSError as error:
+        raise NotStartedError(
+            f"whether Tocsin still wants it cannot be seen: {error.strerror}", permanent=False
+        ) from error
+    if not is_there:
+        raise NotStartedError("Tocsin ended before the call", permanent=False, too_late=True)
 
 
 def start(order: dict[str, Any], stdin: int, output: int) -> int:
     """Start the order's command in a session of its own; its pid."""
     user = _user(order["user"])
-    check_newest(order)
+    check_wanted(order)
     env = {**order["base_env"], **_env_of(user), **order["env"]}
     if user is None and not order["rlimits"]:
         return _spawn(order, env, stdin, output)
@@ -104,7 +107,7 @@ def _spawn(order: dict[str, Any], env: dict[str, str], stdin: int, output: int) 
     argv = order["argv"]
     try:
         path = _find(argv[0], env)
-        check_authority(order)
+        check_time(order)
         return os.posix_spawn(
             path,
             argv,
@@ -167,7 +170,7 @@ def _become(
     argv = order["argv"]
     try:
         path = _find(argv[0], env)
-        check_authority(order)
+        check_time(order)
         _limit(order["rlimits"])  # last: with little memory allowed this copy of Python could not go on
         os.execve(path, argv, env)
     except (OSError, ValueError) as error:

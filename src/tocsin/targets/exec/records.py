@@ -104,15 +104,6 @@ class Record:
         claim = self.claimed_by()
         return claim == VOID or (claim is None and self.cancel_asked())
 
-    def give_to(self, order: str) -> None:
-        """From now on no other order may begin under this record."""
-        self.make()
-        os.symlink(order, self._file("order"))
-
-    def given_to(self) -> str | None:
-        """None: any order may begin."""
-        return self._link("order")
-
     def append(self, name: str, data: bytes) -> int:
         """Append to a file; how many bytes found room."""
         fd = os.open(self._file(name), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)

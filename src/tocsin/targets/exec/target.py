@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import signal
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,9 +18,9 @@ from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Outcome, Output, 
 from tocsin.targets.exec.archive import Archive, Finding, Standing, outcome_of
 from tocsin.targets.exec.charge import Charge
 from tocsin.targets.exec.epoch import Epoch
-from tocsin.targets.exec.generation import Generation
 from tocsin.targets.exec.link import Link
 from tocsin.targets.exec.orders import ExecSettings, base_env, for_keeper
+from tocsin.targets.exec.processes import identity
 from tocsin.targets.exec.reach import send_signal, until_gone
 from tocsin.targets.exec.records import VOID, Record
 from tocsin.targets.permissions import Permissions
@@ -51,7 +52,6 @@ class ExecTarget:
         self._clock = clock or SystemClock()
         self._archive = Archive(exec_dir.absolute(), self._clock)
         self._epoch = Epoch(exec_dir.absolute())
-        self._generation = Generation(exec_dir.absolute())
         self._settings = settings or ExecSettings()
         self._permissions = permissions or Permissions()
         self._charges: dict[str, Charge] = {}
@@ -62,6 +62,7 @@ class ExecTarget:
         self._stopped = False
         self._enders: set[asyncio.Task[None]] = set()
         self._base_env = base_env()
+        self._me = identity(self._archive.boot, os.getpid())
 
     def idempotent(self, spec: TargetSpec) -> bool:
         return False
@@ -88,19 +89,16 @@ class ExecTarget:
             found = await self._found(record)
             if found is not None:
                 return self._with_start(record, found)
-        charge = self._charges[record.path] = Charge(
-            f"{record.path}#{self._generation.number}.{next(self._numbers)}"
-        )
+        charge = self._charges[record.path] = Charge(f"{record.path}#{next(self._numbers)}")
         try:
-            # Before anybody can cancel this order. It is given anew: what was taken back is not begun any more.
-            if record.is_taken_back():
+            if record.is_taken_back():  # it is given anew; before anybody can cancel this order
                 self._archive.set_aside(record)
-                record.give_to(charge.key)
             async with self._slots:
                 outcome = await self._hand_over(record, order, charge)
         except OSError as error:
             outcome = self._not_handed_over(record, charge, str(error))
-        except asyncio.CancelledError:  # it may still start: the claim decides, not this process
+        except asyncio.CancelledError:
+            self._not_handed_over(record, charge, "nobody waits for it any more")
             self._drop(record, charge)
             raise
         finally:
@@ -175,7 +173,6 @@ class ExecTarget:
 
     def _open_directory(self, last_entry_ms: int) -> None:
         self._archive.exec_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._generation.begin()
         self._epoch.begin(max(self._clock.wall_ms(), last_entry_ms + 1))
 
     def _connect(self) -> Link:
@@ -193,8 +190,7 @@ class ExecTarget:
             order,
             self._settings,
             record=record.path,
-            key=charge.key,
-            generation=(str(self._generation.path), str(self._generation.number)),
+            orderer=self._me,
             base_env=self._base_env,
             void_after_s=now_s + patience_s,
         )

@@ -25,6 +25,7 @@ from tocsin.journal.etcd.names import EtcdNames
 from tocsin.journal.etcd.presence import EtcdPresence
 from tocsin.journal.etcd.roster import EtcdRoster
 from tocsin.journal.etcd.snapshots import SNAPSHOT_DEADLINE_S, EtcdSnapshots
+from tocsin.journal.original import Original
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.member.address import split_address
 from tocsin.member.heirs import Heirs
@@ -78,7 +79,11 @@ def compose(settings: Settings, clock: Clock | None = None) -> Node:
     url = settings.journal_url()
     if url.startswith("etcd:"):
         return _alone_on_etcd(settings, clock)
-    return Node(_replica(settings, clock, _sqlite(url), SoleOffice(clock), NoPeers()), Around())
+    path = _sqlite(url)
+    original = Original(path)
+    replica = _replica(settings, clock, SqliteJournal(path), SoleOffice(clock), NoPeers(), original)
+    replica.foundations.append(original)
+    return Node(replica, Around())
 
 
 def _guarded(settings: Settings, clock: Clock) -> ClockGuard:
@@ -330,10 +335,10 @@ def _external(url: str) -> tuple[EtcdClient, str]:
     return address.client(), address.prefix
 
 
-def _sqlite(url: str) -> Journal:
+def _sqlite(url: str) -> Path:
     scheme, found, rest = url.partition("://")
     if found and scheme == "sqlite" and rest.startswith("/"):
-        return SqliteJournal(Path(rest[1:]).absolute())
+        return Path(rest[1:]).absolute()
     raise _no_journal(
         url, "sqlite:///relative/path, sqlite:////absolute/path or etcd://h1:2379,h2:2379,h3:2379"
     )

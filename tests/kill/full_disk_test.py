@@ -95,6 +95,28 @@ def a_full_disk_stops_launches_and_loses_nothing(small_disk: Path, tmp_path: Pat
         calls.close()
 
 
+def a_start_on_a_full_disk_waits_for_room(small_disk: Path, tmp_path: Path) -> None:
+    commands = ExecReceiver(tmp_path / "commands.log")
+    service = Service(small_disk / "data")
+    try:
+        service.start()
+        service.wait_ready()
+        command = {"kind": "exec", "shell": commands.shell()}
+        service.put({"id": "command", "cron": "* * * * * *", "target": command})
+        wait_for(lambda: len(commands.seen) > 2, "the first launches")
+        service.kill()
+        ballast = _fill(small_disk)
+        service.start()
+        wait_for(lambda: "cannot take office yet" in service.log(), "the service to find that there is no room")
+        ballast.unlink()
+        service.wait_ready()
+        seen = len(commands.seen)
+        wait_for(lambda: len(commands.seen) > seen, "commands to go on by themselves")
+        assert service.stop() == 0
+    finally:
+        service.close()
+
+
 def a_disk_that_takes_no_writes_turns_readiness_red(tmp_path: Path) -> None:
     """Stands for a file system that became read-only: what precedes each entry on the disk cannot be written."""
     service = Service(tmp_path / "data")

@@ -21,8 +21,8 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.errors import TocsinError
+from tocsin.files import make_folder
 from tocsin.member.chatter import Chatter
-from tocsin.member.files import make_folder
 from tocsin.member.program import clean_environment
 
 _log = structlog.get_logger()

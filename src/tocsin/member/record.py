@@ -17,12 +17,11 @@ from typing import Literal
 import msgspec
 
 from tocsin.errors import ClusterError, OfficeTaken
-from tocsin.file_identity import identity
-from tocsin.member.files import make_folder, unwritable, write_whole
+from tocsin.file_identity import drop_other_marks, is_marked, new_mark
+from tocsin.files import make_folder, unwritable, write_whole
 from tocsin.replica.parts import Paths
 
 Condition = Literal["empty", "bereft", "founding", "founded"]
-_MARK = ".original-"
 _LOST_RECORD = "the record was lost"
 _DISOWNED = "the data was disowned"
 """In place of a mark. No file has these identities."""
@@ -111,22 +110,17 @@ class Memory:
         return self._is_of_another(self.record)
 
     def _is_of_another(self, record: Record) -> bool:
-        name, _, known = record.original.partition(" ")
-        return bool(name) and identity(self._marked / name) != known
+        return bool(record.original) and not is_marked(self._marked, record.original)
 
     def sign(self, **changes: object) -> None:
-        """The data of etcd is this replica's own. Durable when it returns. Each time the mark gets another name: rsync
-        does not replace a file that looks like the one in the copy, and would leave the mark alone."""
-        mark = self._marked / f"{_MARK}{secrets.token_hex(8)}"
+        """The data of etcd is this replica's own. Durable when it returns."""
         try:
             make_folder(self._marked)
-            write_whole(mark, b"")
+            mark = new_mark(self._marked)
         except OSError as wrong:
-            raise unwritable(mark, wrong) from None
-        self.keep(original=f"{mark.name} {identity(mark)}", **changes)
-        for former in self._marked.glob(f"{_MARK}*"):
-            if former.name != mark.name:
-                former.unlink(missing_ok=True)
+            raise unwritable(self._marked, wrong) from None
+        self.keep(original=mark, **changes)
+        drop_other_marks(self._marked, mark)
 
     def disown(self) -> None:
         """The data of etcd must not vote any more, although its mark is right: from now on it is a copy. Durable when

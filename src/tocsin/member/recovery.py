@@ -16,8 +16,8 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.errors import ClusterError
+from tocsin.files import write_whole
 from tocsin.journal.etcd.client import EtcdClient
-from tocsin.member.files import write_whole
 from tocsin.member.founding import Inquiry
 from tocsin.member.record import Memory
 

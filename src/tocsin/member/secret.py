@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tocsin.errors import InvalidInput
+from tocsin.files import make_folder, unwritable, write_whole
 from tocsin.member.address import split_address
-from tocsin.member.files import make_folder, unwritable, write_whole
 from tocsin.model.cluster import Member
 
 SECRET_BYTES_MIN = 32

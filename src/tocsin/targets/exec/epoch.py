@@ -10,10 +10,10 @@ A copy is recognised by the file ``.original``, which is never written again.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from tocsin.file_identity import identity
+from tocsin.files import write_whole
 from tocsin.targets.exec.processes import boot_id
 
 
@@ -58,19 +58,9 @@ class Epoch:
             return None
 
     def _write(self) -> None:
-        temporary = self._path.with_name(".epoch.new")
-        with temporary.open("wb") as file:
-            told = {
-                "boot_id": self._boot,
-                "original": identity(self._original),
-                "whole_since_ms": self._whole_since_ms,
-            }
-            file.write(json.dumps(told).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        told = {
+            "boot_id": self._boot,
+            "original": identity(self._original),
+            "whole_since_ms": self._whole_since_ms,
+        }
+        write_whole(self._path, json.dumps(told).encode())

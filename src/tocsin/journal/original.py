@@ -1,0 +1,65 @@
+"""Is the journal of a single service the one that was written here, or a copy that was put back?
+
+What was launched since the copy was made stands in no record then, and must not be launched again. A mark lies beside
+the journal, made anew at each start and at each end, and a file tells which mark is the valid one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import structlog
+
+from tocsin.file_identity import drop_other_marks, is_surely_copied, new_mark
+from tocsin.files import make_folder, write_whole
+
+log = structlog.get_logger()
+
+
+class Original:
+    """The mark of a journal file."""
+
+    def __init__(self, journal: Path) -> None:
+        self._folder = journal.parent
+        self._path = journal.with_name(journal.name + ".original")
+        self.are_to_be_noted = False
+        """Are entries lost, and the journal has yet to hear of it?"""
+
+    async def start(self) -> None:
+        """Before the journal is opened."""
+        await asyncio.to_thread(self._start)
+
+    async def stop(self) -> None:
+        """After it was closed."""
+        if not self.are_to_be_noted:
+            await asyncio.to_thread(self._sign)
+
+    def noted(self) -> None:
+        """The loss stands in the journal now."""
+        self.are_to_be_noted = False
+        self._sign()
+
+    def _start(self) -> None:
+        make_folder(self._folder)
+        try:
+            known = self._path.read_text()
+        except FileNotFoundError:
+            known = ""
+        self.are_to_be_noted = bool(known) and is_surely_copied(self._folder, known)
+        if self.are_to_be_noted:
+            log.warning(
+                "the journal was put back from a copy: what was launched since is not known",
+                journal=str(self._path.with_suffix("")),
+            )
+        else:
+            self._sign()
+
+    def _sign(self) -> None:
+        """The journal is the one that is written here."""
+        try:
+            mark = new_mark(self._folder)
+            write_whole(self._path, mark.encode())
+            drop_other_marks(self._folder, mark)
+        except OSError as wrong:  # a full disk: the former mark is as good
+            log.warning("the mark of the journal cannot be made anew", reason=str(wrong))

@@ -27,3 +27,22 @@ def hanging_up() -> Iterator[int]:
         yield listener.getsockname()[1]
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+
+@contextmanager
+def full_listener() -> Iterator[tuple[socket.socket, list[socket.socket]]]:
+    """One who accepts no more connections and does not refuse them either, and those who keep him busy."""
+    with socket.socket() as listener, socket.socket() as one, socket.socket() as two:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for filler in (one, two):
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield listener, [one, two]
+
+
+@contextmanager
+def full_port() -> Iterator[int]:
+    """The port of such a one."""
+    with full_listener() as (listener, _):
+        yield listener.getsockname()[1]

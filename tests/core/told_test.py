@@ -13,7 +13,7 @@ from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model.activity import MINUTE_MS
 from tocsin.model.command import CancelLaunch, ResolveLaunch
-from tocsin.model.launch import HELD_MS
+from tocsin.model.launch import EARLIER_CALL, HELD_MS, LaunchState, shown_reason
 from tocsin.replica.flight import flight_of_row
 from tocsin.replica.outcomes import changes_of, resolutions
 from tocsin.replica.reports import Reports
@@ -156,6 +156,13 @@ def a_launch_in_doubt_that_is_cancelled_stays_in_doubt_and_tells_when_it_is_stop
     entry = events.opened(desk.db, seq, codec.decode(desk.records[-1], seq))
     (event,) = events.told(desk.db, entry, entry.drafts)
     assert (event.kind, event.state, event.actor) == ("launch.cancelling", None, "ann")
+
+
+def of_an_earlier_call_nobody_tells_that_it_is_stopped() -> None:
+    reason = f"cancelled by hand; {EARLIER_CALL}"
+    assert shown_reason(LaunchState.IN_DOUBT, reason, "not wanted") == (
+        f"{reason}, and if it runs it is not stopped (not wanted)"
+    )
 
 
 def the_end_of_what_was_stopped_in_doubt_is_told_as_cancelled(desk: Desk) -> None:

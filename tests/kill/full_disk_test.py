@@ -107,7 +107,9 @@ def a_start_on_a_full_disk_waits_for_room(small_disk: Path, tmp_path: Path) -> N
         service.kill()
         ballast = _fill(small_disk)
         service.start()
-        wait_for(lambda: "cannot take office yet" in service.log(), "the service to find that there is no room")
+        wait_for(
+            lambda: "cannot take office yet" in service.log(), "the service to find that there is no room"
+        )
         ballast.unlink()
         service.wait_ready()
         seen = len(commands.seen)

@@ -1,4 +1,4 @@
-"""A data directory that was put back from a copy: what was launched since is in no record, and is not launched again."""
+"""A data directory that was put back from a copy: what was launched since stands in no record."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
+from tests.receivers import full_port
 from tests.targets.exec_support import run, stopped, until
 
 from tocsin.clock import SystemClock
@@ -220,18 +221,6 @@ class _NeverAnswers(AbstractResolver):
         """There is nothing to let go."""
 
 
-@contextmanager
-def _full_port() -> Iterator[int]:
-    """The port of one who accepts no more connections, and does not refuse them either."""
-    with socket.socket() as listener, socket.socket() as one, socket.socket() as two:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for filler in (one, two):
-            filler.setblocking(False)
-            filler.connect_ex(listener.getsockname())
-        yield listener.getsockname()[1]
-
-
 async def _called(url: str, for_s: float, **how: Any) -> Outcome:
     target = HttpTarget(**how)
     await target.start()
@@ -247,7 +236,7 @@ async def _called(url: str, for_s: float, **how: Any) -> Outcome:
 def a_connection_that_takes_longer_than_authority_is_given_up(scheme: str, obstacle: str) -> None:
     async def test() -> None:
         began_s = SystemClock().elapsed_s()
-        with _full_port() as port:
+        with full_port() as port:
             if obstacle == "name":
                 outcome = await _called(f"{scheme}://slow.example/", 0.3, resolver=_NeverAnswers())
             else:

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.ports import own_port
+from tests.receivers import full_listener
 from tests.replica.lone import LeapClock
 from tests.targets.exec_support import run, until
 
@@ -83,18 +84,6 @@ async def _served(receiver: _Receiver, **where: Any) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-@contextmanager
-def _full() -> Iterator[tuple[socket.socket, list[socket.socket]]]:
-    """One who accepts no more connections and does not refuse them either, and those who keep him busy."""
-    with socket.socket() as listener, socket.socket() as one, socket.socket() as two:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for filler in (one, two):
-            filler.setblocking(False)
-            filler.connect_ex(listener.getsockname())
-        yield listener, [one, two]
-
-
 def _is_connecting(port: int, fillers: list[socket.socket]) -> bool:
     """Does somebody else wait for a connection to that port?"""
     own = {filler.getsockname()[1] for filler in fillers}
@@ -133,7 +122,7 @@ def the_time_of_a_connection_is_not_that_of_the_call() -> None:
     async def test() -> None:
         clock = LeapClock()
         receiver = _Receiver(clock)
-        with _full() as (listener, fillers):
+        with full_listener() as (listener, fillers):
             port = listener.getsockname()[1]
             async with _target(clock) as target:
                 since_ms = clock.wall_ms()

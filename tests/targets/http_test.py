@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import hmac
 import json
-import socket
 import ssl
 import subprocess
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 import uvloop
 from aiohttp import web
+from tests.receivers import full_port
 
 from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.targets import http
@@ -437,23 +437,30 @@ def an_address_that_cannot_be_used_is_not_started() -> None:
 
 def a_call_cancelled_before_it_was_connected_was_none() -> None:
     async def test() -> None:
-        with socket.socket() as full:
-            full.bind(("127.0.0.1", 0))
-            full.listen(0)
-            where = full.getsockname()
-            waiting = [socket.socket() for _ in range(4)]
-            for each in waiting:  # until nobody is let in any more
-                each.setblocking(False)
-                each.connect_ex(where)
+        with full_port() as port:
             async with _opened() as target:
-                order = order_for(HttpSpec(url=f"http://127.0.0.1:{where[1]}/"))
+                order = order_for(HttpSpec(url=f"http://127.0.0.1:{port}/"))
                 call = asyncio.create_task(target.launch(order))
                 await asyncio.wait([call], timeout=0.3)
                 await target.cancel(order)
                 outcome = await call
-            for each in waiting:
-                each.close()
         assert (outcome.verdict, outcome.is_uncalled) == (Verdict.CANCELLED, True)
+        assert outcome.called_ms is None
+
+    _run(test)
+
+
+def a_call_that_a_stopping_service_lets_go_before_it_was_connected_is_for_the_next_one() -> None:
+    async def test() -> None:
+        with full_port() as port:
+            async with _opened() as target:
+                call = asyncio.create_task(
+                    target.launch(order_for(HttpSpec(url=f"http://127.0.0.1:{port}/")))
+                )
+                await asyncio.wait([call], timeout=0.3)
+                call.cancel()
+                outcome = await call
+        assert outcome.is_too_late
         assert outcome.called_ms is None
 
     _run(test)

@@ -50,6 +50,8 @@ class LaunchKind(enum.IntEnum):
 def shown_reason(state: int, reason: str | None, cancel: str | None) -> str:
     """Of a launch that is to be stopped and has not ended for certain, that too."""
     if cancel is not None and state == LaunchState.IN_DOUBT:
+        if reason and EARLIER_CALL in reason:  # nobody keeps where that one was made
+            return f"{reason}, and if it runs it is not stopped ({cancel})"
         to_be_stopped = f"it is stopped if the replica that was to call it tells that it runs ({cancel})"
         return f"{reason}; {to_be_stopped}" if reason else to_be_stopped
     if not reason and cancel is not None and state < CLOSED_FROM:

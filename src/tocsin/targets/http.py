@@ -161,11 +161,15 @@ class _Call:
             outcome = await self._task
         except asyncio.CancelledError:
             current = asyncio.current_task()
-            if not self._cancelled or (current is not None and current.cancelling()):
-                raise
+            is_let_go = not self._cancelled or (current is not None and current.cancelling() > 0)
             is_sent = self._passage.connected
-            how = "in flight; the receiver may have acted" if is_sent else "before anything was sent"
-            outcome = Outcome(Verdict.CANCELLED, f"cancelled {how}", is_uncalled=not is_sent)
+            if is_let_go and is_sent:
+                raise
+            if is_let_go:  # whoever is in office later makes the call
+                outcome = TOO_LATE
+            else:
+                how = "in flight; the receiver may have acted" if is_sent else "before anything was sent"
+                outcome = Outcome(Verdict.CANCELLED, f"cancelled {how}", is_uncalled=not is_sent)
         return msgspec.structs.replace(
             outcome, ended_ms=self._clock.wall_ms(), called_ms=self._passage.called_ms
         )

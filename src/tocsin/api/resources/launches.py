@@ -147,7 +147,8 @@ async def cancel_launch(
     request: Request[Any, Any, Any], service: Given, caller: WhoAsks, name: FromPath[str]
 ) -> LaunchView:
     """Stop it. The answer may still show it open: its target is told, and then it ends. A launch that is in doubt stays
-    so; it is stopped if the replica that was to call it tells that it runs."""
+    so; it is stopped if the replica that was to call it tells that it runs. If it was called again, that is so of the
+    last call only."""
     name = unquote(name)
     reason = (await bodies.taken(request, bodies.small, bodies.CancelBody)).reason
     await service.propose(caller, CancelLaunch(name, reason))

@@ -95,7 +95,8 @@ def cancel(
 ) -> None:
     """Stop a launch that has not ended.
 
-    A launch in doubt stays in doubt; it is stopped if the replica that was to call it tells that it runs.
+    A launch in doubt stays in doubt; it is stopped if the replica that was to call it tells that it runs. If it was
+    called again, that is so of the last call only.
 
     Example: tocsin cancel billing/payroll-1767225600
     """

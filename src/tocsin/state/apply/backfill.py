@@ -13,7 +13,7 @@ from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.state.apply import history
 from tocsin.state.apply.context import Context
 
-_WAITS = "backfill: waits until nothing else of this schedule is open"
+_WAITS = "backfill: waits while the schedule is paused or another launch of it is open"
 
 
 def requested(context: Context, change: c.BackfillRequested) -> object:

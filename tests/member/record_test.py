@@ -150,6 +150,7 @@ def without_generations_the_time_of_the_last_change_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_identity, "_generation", lambda _: 0)
+    monkeypatch.setattr(file_identity, "_born_ns", lambda _: 0)
     data = _signed(tmp_path)
     shutil.copytree(data, tmp_path / "copy")
     _put_back(tmp_path / "copy", data)

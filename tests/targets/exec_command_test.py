@@ -415,6 +415,28 @@ def an_order_that_nobody_waits_for_any_more_is_not_begun(tmp_path: Path) -> None
     run(test)
 
 
+def a_refusal_of_an_order_that_was_sent_twice_keeps_the_other_one_from_being_begun(tmp_path: Path) -> None:
+    """A nursery died, and a keeper that is busy may still read from it what was sent first."""
+
+    async def test() -> None:
+        async with opened(tmp_path / "exec") as target:
+            order = shell(f"echo done > {tmp_path}/effect")
+            os.kill(target._connect().pid, signal.SIGSTOP)
+            end = asyncio.create_task(target.launch(order))
+            await until(lambda: any(charge.sends for charge in target._charges.values()))
+            [charge] = target._charges.values()
+            charge.sends += 1
+            target._hear({"key": charge.key, "event": "refused", "reason": "no process could be made"})
+            assert (await end).verdict is Verdict.NOT_STARTED
+            os.kill(target._connect().pid, signal.SIGCONT)
+            assert (
+                await see_through(target, shell("true", name="suite/later-1"))
+            ).verdict is Verdict.SUCCEEDED
+        assert not (tmp_path / "effect").exists()
+
+    run(test)
+
+
 def an_order_that_waits_to_be_handed_over_can_be_cancelled(tmp_path: Path) -> None:
     """Its cancellation is not taken for one of an earlier order."""
 

@@ -466,6 +466,32 @@ def a_call_that_a_stopping_service_lets_go_before_it_was_connected_is_for_the_ne
     _run(test)
 
 
+def a_leader_that_resigns_revokes_what_has_not_gone_out_and_nothing_else() -> None:
+    async def test() -> None:
+        reached, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await _whole_request(reader)
+            reached.set()
+            await may_answer.wait()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        with full_port() as port:
+            async with _raw_server(talk) as url, _opened() as target:
+                sent = asyncio.create_task(target.launch(order_for(HttpSpec(url=url), name="suite/sent-1")))
+                unsent = asyncio.create_task(
+                    target.launch(order_for(HttpSpec(url=f"http://127.0.0.1:{port}/")))
+                )
+                await reached.wait()
+                await asyncio.wait([unsent], timeout=0.3)
+                target.revoke_unsent()
+                assert (await unsent).is_too_late
+                may_answer.set()
+                assert (await sent).verdict is Verdict.SUCCEEDED
+
+    _run(test)
+
+
 def a_call_cancelled_in_flight_says_that_it_may_have_been_received() -> None:
     async def test() -> None:
         reached = asyncio.Event()

@@ -22,6 +22,7 @@ class Original:
 
     def __init__(self, journal: Path) -> None:
         self._folder = journal.parent
+        self._of = f"{journal.name}-"
         self._path = journal.with_name(journal.name + ".original")
         self.are_to_be_noted = False
         """Are entries lost, and the journal has yet to hear of it?"""
@@ -58,8 +59,8 @@ class Original:
     def _sign(self) -> None:
         """The journal is the one that is written here."""
         try:
-            mark = new_mark(self._folder)
+            mark = new_mark(self._folder, self._of)
             write_whole(self._path, mark.encode())
-            drop_other_marks(self._folder, mark)
+            drop_other_marks(self._folder, mark, self._of)
         except OSError as wrong:  # a full disk: the former mark is as good
             log.warning("the mark of the journal cannot be made anew", reason=str(wrong))

@@ -34,6 +34,7 @@ from tocsin.targets.contract import (
     Order,
     Outcome,
     PatientTarget,
+    RevocableTarget,
     Target,
     Verdict,
     recognises,
@@ -265,9 +266,15 @@ class Launcher:
         for ticket in self._tickets.values():
             self._send_away(ticket)
 
+    def revoke_unsent(self) -> None:
+        """What has not gone out yet is not called by us, and is withdrawn."""
+        for target in self._targets.values():
+            if isinstance(target, RevocableTarget):
+                target.revoke_unsent()
+
     async def settled(self) -> None:
-        """What was sent away by ``close`` has been noted, and calls that end in this very moment too."""
-        for _ in range(5):
+        """What was sent away by ``close`` or revoked has been noted, and calls that end in this very moment too."""
+        for _ in range(20):
             await asyncio.sleep(0)
 
     @property

@@ -335,6 +335,7 @@ class Leader:
         if since_ms is not None:
             await self._count_unreported(now_ms)
             around.losses.noted()
+            around.own_terms.loss_noted()
             log.warning(
                 "the record since that moment is lost: what fell due since may have been launched",
                 since=datetime.fromtimestamp(since_ms / 1000, UTC).isoformat(timespec="seconds"),
@@ -562,6 +563,7 @@ class Leader:
             await self._launcher.drain(grace_s=GRACE_S)
         else:
             self._launcher.close()
+            self._launcher.revoke_unsent()
             await self._launcher.settled()
         self._launcher.withdraw(self._elsewhere.take_uncalled())
         now_ms = self._clock.wall_ms() - self._clock_off_ms

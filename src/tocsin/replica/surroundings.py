@@ -71,4 +71,6 @@ class Surroundings(msgspec.Struct, frozen=True):
         """Since when there is no record, if some was lost and the journal has not heard of it."""
         meta = self.store.meta
         is_restored = self.born_after > 0 and meta.seq == self.born_after
-        return meta.time_ms if is_restored or self.losses.are_to_be_noted else None
+        # Each entry is offered behind the last one. Who is alone, and offered more than the journal has, lost some.
+        is_behind = self.is_sole and self.own_terms.has_offered_behind(meta.seq)
+        return meta.time_ms if is_restored or is_behind or self.losses.are_to_be_noted else None

@@ -55,6 +55,7 @@ class OwnTerms:
         """By term: the entries by which this disk wanted to begin it."""
         self._offered = _NOTHING
         """The last entry that a former process on this disk offered."""
+        self._offered_upto = 0
         self._elections: set[int] = set()
         """Terms that this very process stands for, or stood for."""
         self._own: set[int] = set()
@@ -67,9 +68,17 @@ class OwnTerms:
         """Own terms, and those that the journal has yet to decide on."""
         return set(self._claims)
 
+    def has_offered_behind(self, seq: int) -> bool:
+        """Did a former process on this disk offer more than one entry behind this, and nobody has noted the loss?"""
+        return self._offered_upto > seq + 1
+
+    def loss_noted(self) -> None:
+        self._offered_upto = 0
+
     def load(self) -> None:
         """Nothing counts as own before ``settle``."""
         self._offered = self._read_offered()
+        self._offered_upto = self._offered.seq
         try:
             lines = [line for line in self._path.read_bytes().split(b"\n") if line]
         except FileNotFoundError:

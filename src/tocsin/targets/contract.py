@@ -161,6 +161,15 @@ class BatchTarget(Protocol):
 
 
 @runtime_checkable
+class RevocableTarget(Protocol):
+    """One that knows of each call under way whether anything has gone out."""
+
+    def revoke_unsent(self) -> None:
+        """Calls of which nothing has gone out are not made: they end ``TOO_LATE``."""
+        ...
+
+
+@runtime_checkable
 class ForgetfulTarget(Protocol):
     """One whose receiver recognises a repeat only for a while."""
 

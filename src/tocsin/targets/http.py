@@ -127,6 +127,10 @@ class HttpTarget:
         if call is not None:
             call.cancel()
 
+    def revoke_unsent(self) -> None:
+        for call in list(self._pending.values()):
+            call.revoke_unsent()
+
     async def output(self, name: str, attempt: int) -> Output | None:
         return None
 
@@ -154,6 +158,7 @@ class _Call:
         self._passage = Passage(order.until_s, clock, has_body=self._body is not None)
         self._task: asyncio.Task[Outcome] | None = None
         self._cancelled = False
+        self._revoked = False
 
     async def make(self) -> Outcome:
         self._task = asyncio.create_task(self._make())
@@ -161,7 +166,8 @@ class _Call:
             outcome = await self._task
         except asyncio.CancelledError:
             current = asyncio.current_task()
-            is_let_go = not self._cancelled or (current is not None and current.cancelling() > 0)
+            is_cancelled = self._cancelled and not (current is not None and current.cancelling())
+            is_let_go = self._revoked or not is_cancelled
             is_sent = self._passage.connected
             if is_let_go and is_sent:
                 raise
@@ -173,6 +179,11 @@ class _Call:
         return msgspec.structs.replace(
             outcome, ended_ms=self._clock.wall_ms(), called_ms=self._passage.called_ms
         )
+
+    def revoke_unsent(self) -> None:
+        if self._task is not None and not self._passage.connected:
+            self._revoked = True
+            self._task.cancel()
 
     def cancel(self) -> None:
         self._cancelled = True

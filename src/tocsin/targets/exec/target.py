@@ -13,7 +13,7 @@ import msgspec
 
 from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import TargetSpec
-from tocsin.targets.authority import has_ended
+from tocsin.targets.authority import AUTHORITY_ENDED, has_ended
 from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Outcome, Output, Verdict
 from tocsin.targets.exec.archive import Archive, Finding, Standing, outcome_of
 from tocsin.targets.exec.charge import Charge
@@ -270,7 +270,7 @@ class ExecTarget:
             case "refused":
                 if message["key"] != charge.key:  # that one was given up before: it says nothing of this one
                     return
-                answer = self._recorded(Record(path)) or Outcome(Verdict.NOT_STARTED, message["reason"])
+                answer = self._refused(Record(path), charge, message["reason"])
             case _:
                 answer = outcome_of(message, self._clock)
                 charge.ended.set_result(answer)
@@ -278,6 +278,13 @@ class ExecTarget:
         if not charge.handed.done():
             charge.handed.set_result(answer)
             charge.text = charge.payload = b""
+
+    def _refused(self, record: Record, charge: Charge, why: str) -> Outcome:
+        found = self._recorded(record)
+        if found is None and charge.sends > 1 and why != AUTHORITY_ENDED:
+            # Another keeper may still read what was sent to a nursery that died.
+            return self._not_handed_over(record, charge, why)
+        return found or Outcome(Verdict.NOT_STARTED, why)
 
     async def _found(self, record: Record) -> Outcome | None:
         """What the record says, once no hand-over of our own is on its way."""

@@ -262,3 +262,27 @@ def the_body_of_a_login_may_have_four_kilobytes(guarded, is_chunked):
     body = b"token=" + b"x" * 5_000
     content = iter([body]) if is_chunked else body
     assert guarded.as_("").ask("POST", "/login", content, form, raw=True).status == 413
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/login", "application/x-www-form-urlencoded"),
+        ("/v1/import", "application/x-ndjson"),
+        ("/v1/schedules", "application/json"),
+    ],
+)
+def whoever_hangs_up_in_the_middle_of_a_body_leaves_no_trace_in_the_log(start, tmp_path, wait, path, kind):
+    service = start(tmp_path / "data", "--tokens", "always", "--access-log")
+    token = (service.data / "admin.token").read_text().strip()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Type: {kind}\r\nContent-Length: 1000\r\n\r\n"
+    )
+    for _ in range(3):
+        with _connected(service) as connection:
+            connection.sendall(head.encode() + b"a")
+    wait(lambda: service.log.read_text().count(path) >= 3)
+    assert "Traceback" not in service.log.read_text()
+    assert "unexpected error" not in service.log.read_text()
+    assert service.stop() == 0

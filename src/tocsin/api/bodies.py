@@ -10,9 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from litestar import Request
-from litestar.exceptions import InternalServerException
 
-from tocsin.api.problems import HttpRefusal
 from tocsin.api.texts import another_id, schedule_of, skim, unusable
 from tocsin.errors import InvalidInput
 from tocsin.model.schedule import Schedule, invalid_field
@@ -47,14 +45,6 @@ class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = "cancelled by hand"
 
 
-async def read(request: Request[Any, Any, Any]) -> bytes:
-    """The whole body. A caller that hangs up in the middle of it is no fault of ours."""
-    try:
-        return await request.body()
-    except InternalServerException as cut_off:
-        raise HttpRefusal(400, cut_off.detail) from None
-
-
 async def taken(
     request: Request[Any, Any, Any],
     make: Callable[Concatenate[bytes, _P], _T],
@@ -62,7 +52,7 @@ async def taken(
     **named: _P.kwargs,
 ) -> _T:
     """What is made of the body."""
-    body = await read(request)
+    body = await request.body()
     return await aside(len(body), make, body, *args, **named)
 
 

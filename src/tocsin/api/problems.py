@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import structlog
 from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions import HTTPException, InternalServerException, ValidationException
 from litestar.params import ParameterKwarg
 from litestar.response.base import ASGIResponse
 from litestar.types import ASGIApp
@@ -19,6 +19,8 @@ from tocsin.model.problem import http_problem, problem_of, shown
 log = structlog.get_logger()
 
 MEDIA_TYPE = "application/problem+json"
+_CUT_OFF = "client disconnected prematurely"
+"""What the framework says of a caller that hangs up in the middle of a body."""
 
 
 class HttpRefusal(errors.Refused):
@@ -100,6 +102,8 @@ def as_sent(answer: Response[bytes]) -> ASGIApp:
 
 
 def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    if isinstance(error, InternalServerException) and error.detail == _CUT_OFF:  # no fault of ours
+        return response(http_problem(400, error.detail))
     if error.status_code >= 500:
         return answer_unexpected(request, error)
     return response(of_http(error, request), allow=_allow(error))

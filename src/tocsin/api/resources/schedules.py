@@ -75,7 +75,7 @@ async def list_schedules(
 async def create_schedule(request: Request[Any, Any, Any], service: Given, caller: WhoAsks) -> Answer:
     """Never replaces one: an id that is taken by another definition is a conflict. Sending the same one again is
     safe."""
-    return await create(await bodies.read(request), service, caller)
+    return await create(await request.body(), service, caller)
 
 
 async def create(body: bytes, service: Service, caller: Caller) -> Answer:
@@ -175,7 +175,7 @@ async def patch_schedule(
     whatever version is the newest."""
     demanded = Conditions.of(if_match, if_none_match)
     id = unquote(id)
-    body = await bodies.read(request)
+    body = await request.body()
     changes = await bodies.aside(len(body), bodies.patch_of, body, id)
 
     async def command(present: ScheduleView | None) -> PutSchedule:

@@ -124,3 +124,17 @@ def a_clone_that_runs_beside_its_original_sees_that_it_is_one(tmp_path: Path) ->
 def a_term_cannot_begin_where_it_cannot_be_written_down(tmp_path: Path) -> None:
     with pytest.raises(JournalFull):
         OwnTerms(tmp_path / "no-such-folder" / "terms", tmp_path / "offered").claim(1, _id(1))
+
+
+def that_the_journal_has_lost_its_end_is_known_until_the_journal_has_heard_of_it(tmp_path: Path) -> None:
+    """It was put back from a copy, and the first start is killed before its first entry is written."""
+    _led(tmp_path, 7, 3, 39)
+    for _ in range(2):
+        own = _disk(tmp_path)
+        assert own.has_offered_behind(20)
+        assert not own.has_offered_behind(38), "the last one may not have landed"
+        own.offer(Position(21, _id(21)))
+    own.in_office()
+    assert not own.has_offered_behind(21)
+    own.offer(Position(22, _id(22)))
+    assert not _disk(tmp_path).has_offered_behind(22)

@@ -330,12 +330,12 @@ class Leader:
                 await self._clock.wait(asyncio.Event(), HEARTBEAT_S)
         self._clock.noted()
         around.own_terms.won(self.term)
+        around.own_terms.in_office()
         self._on_won()
         log.info("took office", term=self.term, replica=around.name)
         if since_ms is not None:
             await self._count_unreported(now_ms)
             around.losses.noted()
-            around.own_terms.loss_noted()
             log.warning(
                 "the record since that moment is lost: what fell due since may have been launched",
                 since=datetime.fromtimestamp(since_ms / 1000, UTC).isoformat(timespec="seconds"),

@@ -72,7 +72,8 @@ class OwnTerms:
         """Did a former process on this disk offer more than one entry behind this, and nobody has noted the loss?"""
         return self._offered_upto > seq + 1
 
-    def loss_noted(self) -> None:
+    def in_office(self) -> None:
+        """The entry that begins the term, and tells of a loss if there was one, is in the journal."""
         self._offered_upto = 0
 
     def load(self) -> None:
@@ -132,7 +133,10 @@ class OwnTerms:
 
     def offer(self, entry: Position) -> None:
         """That entry is about to be offered. It survives the death of the process; after a power cut targets do not
-        trust their records anyway."""
+        trust their records anyway. Not if a former process offered more and the journal has yet to hear of the loss: then
+        the number that stands there is the only witness of it."""
+        if entry.seq < self._offered_upto:
+            return
         self._write(self._offered_path, _line(*entry).ljust(80) + b"\n", 0, is_synced=False)
 
     def _is_behind(self, last: Position) -> bool:

@@ -133,8 +133,8 @@ class OwnTerms:
 
     def offer(self, entry: Position) -> None:
         """That entry is about to be offered. It survives the death of the process; after a power cut targets do not
-        trust their records anyway. Not if a former process offered more and the journal has yet to hear of the loss: then
-        the number that stands there is the only witness of it."""
+        trust their records anyway. Not written if a former process offered more, and the journal has yet to hear of
+        the loss: the number that stands there is its only witness."""
         if entry.seq < self._offered_upto:
             return
         self._write(self._offered_path, _line(*entry).ljust(80) + b"\n", 0, is_synced=False)

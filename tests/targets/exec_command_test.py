@@ -22,6 +22,7 @@ from tocsin.targets.contract import Order, Outcome, Output, Verdict
 from tocsin.targets.exec.archive import Archive, directory_name
 from tocsin.targets.exec.orders import ExecSettings
 from tocsin.targets.exec.records import VOID
+from tocsin.targets.exec.watch import ending
 from tocsin.testing.targets import order_for, see_through
 
 
@@ -433,6 +434,31 @@ def a_refusal_of_an_order_that_was_sent_twice_keeps_the_other_one_from_being_beg
                 await see_through(target, shell("true", name="suite/later-1"))
             ).verdict is Verdict.SUCCEEDED
         assert not (tmp_path / "effect").exists()
+
+    run(test)
+
+
+def the_late_word_of_a_keeper_does_not_end_the_order_that_was_given_anew(tmp_path: Path) -> None:
+    """It had found its order cancelled, and froze before it said so."""
+
+    async def test() -> None:
+        async with opened(tmp_path / "exec") as target:
+            gate = fifo(tmp_path / "gate")
+            order = shell(f"read line < {gate}")
+            os.kill(target._connect().pid, signal.SIGSTOP)
+            first = asyncio.create_task(target.launch(order))
+            await until(lambda: any(charge.sends for charge in target._charges.values()))
+            [former] = target._charges.values()
+            await target.cancel(order)
+            first.cancel()
+            await asyncio.wait([first])
+            os.kill(target._connect().pid, signal.SIGCONT)
+            second = asyncio.create_task(see_through(target, order))
+            await until(lambda: target._archive.record(order.name, 1).command() is not None)
+            late = {**ending("cancelled", "cancelled before it started"), "is_uncalled": True}
+            target._hear({"key": former.key, "event": "ended", **late})
+            await asyncio.to_thread(gate.write_text, "\n")
+            assert (await second).verdict is Verdict.SUCCEEDED
 
     run(test)
 

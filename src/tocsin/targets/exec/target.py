@@ -256,10 +256,11 @@ class ExecTarget:
         return ACCEPTED if finding.standing is Standing.RUNNING else finding.outcome
 
     def _hear(self, message: dict[str, Any]) -> None:
-        """A keeper speaks. What it says of an order that nobody waits for stands in the record too."""
+        """A keeper speaks. What it says of an order that nobody waits for stands in the record too; and of one that was
+        given up, that is no end of the one that was given anew."""
         path = message["key"].rpartition("#")[0]
         charge = self._charges.get(path)
-        if charge is None:
+        if charge is None or message["key"] != charge.key:
             return
         match message["event"]:
             case "started":
@@ -268,8 +269,6 @@ class ExecTarget:
                 answer = self._archive.look(Record(path)).outcome or ACCEPTED
                 del self._charges[path]
             case "refused":
-                if message["key"] != charge.key:  # that one was given up before: it says nothing of this one
-                    return
                 answer = self._refused(Record(path), charge, message["reason"])
             case _:
                 answer = outcome_of(message, self._clock)

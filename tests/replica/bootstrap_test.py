@@ -113,6 +113,7 @@ def a_state_ahead_of_its_journal_is_refused(tmp_path: Path) -> None:
         leader = await town.leader()
         await leader.propose(put())
         name = _follower(town, leader)
+        await town.until(lambda: town.replicas[name].meta.seq >= leader.meta.seq)
         await town.stop(name)
         cut_short = Ledger()
         cut_short.birth = town.ledger.birth

@@ -75,3 +75,23 @@ def the_loop_goes_on_and_the_end_is_still_learnt(tmp_path: Path) -> None:
         await target.stop()
 
     run(test)
+
+
+def a_cancel_is_carried_out_when_there_are_descriptors_again(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+
+    async def test() -> None:
+        target = ExecTarget(tmp_path / "exec")
+        await target.start()
+        order = shell(f"read line < {gate}")
+        assert (await target.launch(order)).verdict is Verdict.ACCEPTED
+        with _no_descriptors():
+            cancelling = asyncio.create_task(target.cancel(order))
+            await asyncio.wait([cancelling], timeout=0.2)
+            assert not cancelling.done()
+        await cancelling
+        assert (await target.watch(order)).verdict is Verdict.CANCELLED
+        await target.stop()
+
+    run(test)

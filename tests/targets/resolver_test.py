@@ -111,3 +111,24 @@ def an_address_in_itself_is_not_looked_up() -> None:
         assert server.asked == []
 
     _run(test)
+
+
+def a_look_up_for_which_there_is_no_thread_fails_and_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        def found(*_: object) -> list[ResolveResult]:
+            return []
+
+        resolver = SystemResolver(found)
+        with monkeypatch.context() as short:
+            short.setattr("threading.Thread.start", _no_thread)
+            for _ in range(LOOKUPS_AT_ONCE + 1):
+                with pytest.raises(OSError, match="can't start new thread"):
+                    await resolver.resolve("one.example", 80)
+        assert await resolver.resolve("one.example", 80) == []
+        await resolver.close()
+
+    asyncio.run(test())
+
+
+def _no_thread(_: object) -> None:
+    raise RuntimeError("can't start new thread")

@@ -91,6 +91,7 @@ class Replica:
         self._lock = DataLock(setup.paths.lock)
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
         self._readers = ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="reader")
+        self._has_closed_readers = False
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -207,6 +208,7 @@ class Replica:
             await target.stop()
         await self._setup.journal.close()
         parts.snapshotter.close()
+        self._has_closed_readers = True
         self._readers.shutdown(wait=True)
         for connection in self._connections:
             connection.close()
@@ -263,8 +265,12 @@ class Replica:
         loop = asyncio.get_running_loop()
         try:
             asked = loop.run_in_executor(self._readers, lambda: query(self._reader(), *args, **kwargs))
-        except RuntimeError as over:  # the thread is gone
-            raise Stopping("this replica has stopped") from over
+        except RuntimeError as wrong:
+            if not self._has_closed_readers:
+                raise NoLeader(
+                    f"the state cannot be read now: {wrong}", hint="try again in a moment"
+                ) from wrong
+            raise Stopping("this replica has stopped") from wrong
         return await asked
 
     async def entries(self, after: int, limit: int) -> list[tuple[int, Entry]]:

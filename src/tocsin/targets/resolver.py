@@ -11,6 +11,7 @@ own callers their time, and no one else's.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from collections.abc import Callable
@@ -127,7 +128,11 @@ class SystemResolver(AbstractResolver):
                 """The loop is closed: nobody wants to know any more."""
 
         # A daemon: a look-up that hangs must not keep the process from ending.
-        threading.Thread(target=work, name="lookup", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="lookup", daemon=True).start()
+        except RuntimeError as error:  # the system has no thread to give
+            self._slots.give_back(domain)
+            raise OSError(errno.EAGAIN, f"the name cannot be looked up: {error}") from error
         return answer
 
     def _learn(self, key: tuple[str, int, int], done: asyncio.Task[list[ResolveResult]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import os
 import signal
@@ -31,6 +32,7 @@ event loop, each with a switch to the keepers: with 64 of them, the leader's tur
 """
 _SENDS_MAX = 3
 _LOOK_AGAIN_S = 0.05
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _AFTER_AUTHORITY_S = 0.02
 """So much later nobody who has to look at the clock is about to."""
 
@@ -141,6 +143,16 @@ class ExecTarget:
 
     async def cancel(self, order: Order) -> None:
         record = self._archive.record(order.name, order.attempt)
+        while True:
+            try:
+                self._cancel(record)
+                return
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTOR:  # with which to look, or to signal
+                    raise
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
+    def _cancel(self, record: Record) -> None:
         charge = self._charges.get(record.path)
         on_its_way = charge is not None and not charge.handed.done()
         if self._archive.look(record).standing is not Standing.RUNNING and not on_its_way:
@@ -327,6 +339,8 @@ def _mark_cancelled(record: Record) -> bool:
     try:
         record.make()
         record.ask_cancel()
-    except OSError:  # a full disk
-        return False
+    except OSError as error:
+        if error.errno in _NO_DESCRIPTOR:
+            raise
+        return False  # a full disk
     return True

@@ -5,29 +5,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-
 from tests.fuzz.commands import play, shrink
-from tests.fuzz.mutation import FIRST, SECONDS, SEED
+from tests.fuzz.mutation import SEED, worlds
 
 WORLDS = 60
 TURNS = 60
 
 
 def any_sequence_of_commands_can_be_applied_and_calls_nothing_twice() -> None:
-    for world in _worlds():
+    for world in worlds(WORLDS):
         seed = f"{SEED} {world}"
         wrong = play(seed, range(TURNS))
         if wrong is not None:
             turns = shrink(seed, range(TURNS))
             wrong.add_note(f"TOCSIN_FUZZ_SEED={SEED} TOCSIN_FUZZ_FROM={world}, needed turns: {turns}")
             raise wrong
-
-
-def _worlds() -> Iterator[int]:
-    until = time.monotonic() + SECONDS
-    world = FIRST
-    while time.monotonic() < until if SECONDS else world < FIRST + WORLDS:
-        yield world
-        world += 1

@@ -6,19 +6,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.fuzz.exec_world import World
-from tests.fuzz.mutation import FIRST, SECONDS, SEED
+from tests.fuzz.mutation import SEED, worlds
 
 WORLDS = 6
 TURNS = 120
 
 
 def no_command_is_begun_twice_or_lost_when_its_owner_dies_and_its_helpers_freeze(tmp_path: Path) -> None:
-    for number in _worlds():
+    for number in worlds(WORLDS):
         place = tmp_path / str(number)
         place.mkdir()
         try:
@@ -26,11 +24,3 @@ def no_command_is_begun_twice_or_lost_when_its_owner_dies_and_its_helpers_freeze
         except BaseException as wrong:
             wrong.add_note(f"TOCSIN_FUZZ_SEED={SEED} TOCSIN_FUZZ_FROM={number} in {place}")
             raise
-
-
-def _worlds() -> Iterator[int]:
-    until = time.monotonic() + SECONDS
-    world = FIRST
-    while time.monotonic() < until if SECONDS else world < FIRST + WORLDS:
-        yield world
-        world += 1

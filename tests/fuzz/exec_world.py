@@ -31,7 +31,7 @@ State = Literal["unordered", "ordered", "running", "over", "doubted"]
 
 
 class Launch:
-    """What a journal would know of one."""
+    """A launch, with the facts that a journal would hold of it."""
 
     def __init__(self, order: Order) -> None:
         self.order = order

@@ -193,3 +193,12 @@ _WAYS = (
     _splice,
     *[_swap_token] * 4,
 )
+
+
+def worlds(count: int) -> Iterator[int]:
+    """The numbers of so many worlds, or of as many as there is time for if that was asked for."""
+    until = time.monotonic() + SECONDS
+    world = FIRST
+    while time.monotonic() < until if SECONDS else world < FIRST + count:
+        yield world
+        world += 1

@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 MEDIA_TYPE = "application/problem+json"
 _CUT_OFF = "client disconnected prematurely"
-"""What the framework says of a caller that hangs up in the middle of a body."""
+"""The framework says this of a caller that hangs up in the middle of a body."""
 
 
 class HttpRefusal(errors.Refused):

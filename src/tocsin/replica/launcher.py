@@ -267,13 +267,13 @@ class Launcher:
             self._send_away(ticket)
 
     def revoke_unsent(self) -> None:
-        """What has not gone out yet is not called by us, and is withdrawn."""
+        """Calls that have not gone out yet are not made by this replica: they are withdrawn."""
         for target in self._targets.values():
             if isinstance(target, RevocableTarget):
                 target.revoke_unsent()
 
     async def settled(self) -> None:
-        """What was sent away by ``close`` or revoked has been noted, and calls that end in this very moment too."""
+        """Flights that were sent away or revoked have been noted, and calls that end in this very moment."""
         for _ in range(20):
             await asyncio.sleep(0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.replica.several import Town, in_town, put
 
-from tocsin.errors import NoLeader, Refused, Stopping
+from tocsin.errors import NoLeader, Refused, Stopping, Unreachable
 from tocsin.model.cluster import Asked
 from tocsin.state import views
 
@@ -68,6 +68,25 @@ def one_that_has_stopped_says_so_too(tmp_path: Path) -> None:
         await town.stop("a")
         with pytest.raises(Stopping, match="has stopped"):
             await replica.read(views.counts, 0)
+
+    in_town(tmp_path, work)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def one_that_has_not_seen_the_end_of_a_term_tells_nothing_of_it_even_if_it_stops(
+    stops: bool, tmp_path: Path
+) -> None:
+    """A record may be missing there because it was never read."""
+
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        follower = next(replica for replica in town.replicas.values() if replica is not leader)
+        await town.until(lambda: follower.meta.term)
+        town.handles[follower.name].cut()
+        if stops:
+            follower.applied.end()
+        with pytest.raises(Unreachable, match="beginning of term 2"):
+            await follower.fates([Asked("s-1", 1, "http", 0, 1)], 2)
 
     in_town(tmp_path, work)
 

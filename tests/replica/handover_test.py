@@ -101,6 +101,26 @@ def what_was_asked_of_a_follower_is_seen_on_the_follower(tmp_path: Path) -> None
     in_town(tmp_path, work)
 
 
+def a_follower_that_stops_before_it_has_seen_what_was_asked_of_it_does_not_show_a_state_without_it(
+    tmp_path: Path,
+) -> None:
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        follower = next(replica for replica in town.replicas.values() if replica is not leader)
+        await town.until(lambda: follower.meta.leader)
+        town.handles[follower.name].cut()
+
+        async def stop() -> None:
+            follower.applied.end()
+
+        town.on_answer = stop
+        with pytest.raises(Uncertain, match="it was done"):
+            await follower.propose(put())
+        assert (await leader.read(views.schedule, "s")).version == 1
+
+    in_town(tmp_path, work)
+
+
 def a_snapshot_can_be_asked_for_anywhere_while_entries_go_on(tmp_path: Path) -> None:
     async def work(town: Town) -> None:
         leader = await town.leader()
@@ -124,6 +144,7 @@ def whoever_steps_down_lets_another_one_lead(tmp_path: Path) -> None:
     async def work(town: Town) -> None:
         former = await town.leader()
         follower = next(replica for replica in town.replicas.values() if replica is not former)
+        await town.until(lambda: follower.meta.leader)
         await follower.step_down()  # it is passed on to the leader
         await town.leader(but=former.name)
         await town.until(lambda: former.meta.term >= 2)

@@ -250,13 +250,13 @@ class Replica:
 
     async def _applied_here(self, seq: int) -> None:
         """What was done there is to be seen here, before whoever asked for it looks."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self.applied.wait_beyond(seq - 1)
-        except TimeoutError:
+        if self.applied.seq < seq:  # also where it stops: then no more entries are applied here
             raise Uncertain(
                 "it was done, but this replica has not heard of it yet", hint="look again in a moment"
-            ) from None
+            )
 
     async def read(
         self, query: Callable[Concatenate[sqlite3.Connection, _P], _T], *args: _P.args, **kwargs: _P.kwargs
@@ -345,12 +345,12 @@ class Replica:
     async def _knows_ends_before(self, term: int) -> None:
         """A term's last entry is known here once the next term has begun here. Until then a missing record proves
         nothing. Raises ``Unreachable`` where that takes too long: whoever asks will ask again."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ASKED_S):
                 while self.meta.term < term and not self.applied.is_over:
                     await self.applied.wait_beyond(self.meta.seq)
-        except TimeoutError:
-            raise Unreachable(f"{self.name} has not applied the beginning of term {term} yet") from None
+        if self.meta.term < term:  # also where it stops: then it never will
+            raise Unreachable(f"{self.name} has not applied the beginning of term {term} yet")
         await self.parts.settle_terms()
 
     async def cancel_here(self, asked: Asked, reason: str) -> None:

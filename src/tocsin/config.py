@@ -78,7 +78,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     secrets: str = ""
     """Secrets that http targets may sign with: ``env:NAME``, ``env:PREFIX_*``, ``file:/folder/*``, separated by
-    commas. Empty: any, or where callers need tokens ``env:TOCSIN_SECRET_*`` and ``file:<data>/secrets/*``."""
+    commas; those with a host behind them, ``env:NAME@pay.example.org``, may also be sent there. Empty: any, or where
+    callers need tokens ``env:TOCSIN_SECRET_*`` and ``file:<data>/secrets/*``, to sign with."""
 
     kafka: str = ""
     """The Kafka that kafka targets send to, ``HOST:PORT,HOST:PORT``. Empty: there is none."""

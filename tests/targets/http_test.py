@@ -23,6 +23,7 @@ from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.targets import http
 from tocsin.targets.contract import Outcome, Verdict
 from tocsin.targets.http import HttpTarget
+from tocsin.targets.message import _signature
 from tocsin.testing.targets import order_for
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -162,8 +163,84 @@ def a_secret_signs_the_time_the_launch_and_the_body(
     async def test() -> None:
         request, body = await _received(secret=reference)
         at, _, signature = request.headers["Tocsin-Signature"].partition(",")
-        signed = at.removeprefix("t=").encode() + b".suite/one-1700000000." + body
-        assert signature == "v2=" + hmac.new(b"hush", signed, hashlib.sha256).hexdigest()
+        signed = at.removeprefix("t=").encode() + b"\nsuite/one-1700000000\n" + body
+        assert signature == "v3=" + hmac.new(b"hush", signed, hashlib.sha256).hexdigest()
+
+    _run(test)
+
+
+def no_other_name_and_body_have_the_same_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a text that joins them by what both may hold, part of one could be passed off as part of the other."""
+    monkeypatch.setenv("HOOK_SECRET", "hush")
+    seen = set()
+    for name, body in [("a.b-1", b"c"), ("a", b"b-1.c"), ("a", b"b-1\nc"), ("a.b-1.c", b"")]:
+        seen.add(_signature(name, body, [b"hush"], 1_700_000_000))
+    assert len(seen) == 4
+
+
+def while_a_secret_is_replaced_both_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEW", "new")
+    monkeypatch.setenv("OLD", "old")
+
+    async def test() -> None:
+        request, body = await _received(secret="env:NEW", old_secret="env:OLD")
+        at, *signatures = request.headers["Tocsin-Signature"].split(",")
+        signed = at.removeprefix("t=").encode() + b"\nsuite/one-1700000000\n" + body
+        assert signatures == [f"v3={hmac.new(key, signed, 'sha256').hexdigest()}" for key in (b"new", b"old")]
+
+    _run(test)
+
+
+def values_by_reference_are_sent_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", "to/k&en #1")
+    (tmp_path / "key").write_text("s3cret\n")
+    seen: list[web.Request] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        seen.append(request)
+        return web.Response(status=401, text=f"not with {request.headers['X-Key']} nor {request.query['t']}")
+
+    async def test() -> None:
+        async with _server(handle) as base:
+            outcome = await _call(
+                base + "p?t=${env:HOOK_TOKEN}&u=1",
+                headers={"Authorization": "Bearer ${env:HOOK_TOKEN}", "X-Key": f"${{file:{tmp_path}/key}}"},
+            )
+        (request,) = seen
+        assert request.query == {"t": "to/k&en #1", "u": "1"}
+        assert request.headers["Authorization"] == "Bearer to/k&en #1"
+        assert request.headers["X-Key"] == "s3cret"
+        assert outcome.reason == "HTTP 401: not with *** nor ***"
+
+    _run(test)
+
+
+@pytest.mark.parametrize("value", ["two\nlines", "nul\0", "\udcff"])
+def a_value_that_cannot_be_sent_is_told_without_the_value(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_bytes(value.encode(errors="surrogateescape"))
+
+    async def test() -> None:
+        outcome = await _call("http://127.0.0.1:1/", headers={"X-Key": f"${{file:{tmp_path}/key}}"})
+        assert outcome.verdict is Verdict.NOT_STARTED
+        assert outcome.permanent
+        assert outcome.reason == f"the secret file:{tmp_path}/key holds characters that cannot be sent"
+
+    _run(test)
+
+
+def an_answer_that_is_no_error_is_not_shown_whatever_counts_as_success() -> None:
+    """Otherwise a strange list of statuses would make any address readable."""
+
+    async def test() -> None:
+        async def handle(request: web.Request) -> web.Response:
+            return web.Response(status=int(request.path[1:]), text="inner secret")
+
+        async with _server(handle) as base:
+            for status in (200, 204, 304):
+                assert (await _call(f"{base}{status}", success=("418",))).reason == f"HTTP {status}"
+            assert (await _call(f"{base}500", success=("418",))).reason == "HTTP 500: inner secret"
 
     _run(test)
 

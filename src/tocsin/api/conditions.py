@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from tocsin.api.answers import Answer, schedule_answer, tag_of
-from tocsin.api.herds import with_warnings
 from tocsin.api.service import Service
+from tocsin.api.warnings import with_warnings
 from tocsin.errors import AlreadyExists, InvalidInput, NotFound, Refused, VersionConflict
 from tocsin.model.command import Command
 from tocsin.model.schedule import ScheduleView

@@ -13,10 +13,10 @@ import sqlite3
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-import msgspec
 import structlog
 
 from tocsin.api.forecasting import aside, tallied
+from tocsin.api.warnings import Warned
 from tocsin.cron.instants import text_of
 from tocsin.cron.outline import six_words
 from tocsin.decide.forecast import DAY_S, Crowd, Herd, Seconds, Text
@@ -42,23 +42,6 @@ AGE_UNFOLLOWED_S = 120.0
 PATIENCE_S = 2.0
 """So long those who come first wait for the first count."""
 _NOWHERE = Seconds()
-
-
-class Warned(Put):
-    """What was written, and what is to be said about it."""
-
-    warnings: list[str]
-
-    @classmethod
-    def of(cls, put: Put, warnings: list[str]) -> Warned:
-        warned = cls(put, put.act, put.row)
-        warned.warnings = warnings
-        return warned
-
-
-def with_warnings(view: ScheduleView, written: object) -> ScheduleView:
-    """The schedule with what is to be said about the write that made it."""
-    return msgspec.structs.replace(view, warnings=written.warnings) if isinstance(written, Warned) else view
 
 
 class Change(NamedTuple):

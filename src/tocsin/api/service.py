@@ -14,6 +14,7 @@ from tocsin.api.door.access import Doorkeeper
 from tocsin.api.forecasting import Forecaster
 from tocsin.api.herds import Herds
 from tocsin.api.importing.reader import ReaderPool
+from tocsin.api.warnings import Warned, about_credential, literal_credential
 from tocsin.config import Settings
 from tocsin.cron import format_duration, parse_duration
 from tocsin.errors import InvalidInput, NoLeader
@@ -22,6 +23,7 @@ from tocsin.model.rights import require_reach, require_target
 from tocsin.model.schedule import Schedule
 from tocsin.model.token import Caller
 from tocsin.replica.replica import Replica
+from tocsin.state.apply.schedules import Put
 from tocsin.targets.permissions import permissions_of
 
 MOMENT_ALLOWED = "2026-01-31T09:00:00Z or unix seconds"
@@ -64,7 +66,11 @@ class Service:
         except BaseException:
             self.herds.undo(change)
             raise
-        return self.herds.after(change, result)
+        result = self.herds.after(change, result)
+        header = literal_credential(command.schedule.target) if isinstance(command, PutSchedule) else ""
+        if header and isinstance(result, Put) and result.act != "unchanged":
+            result = Warned.of(result, [about_credential(header)])
+        return result
 
     async def confirm(self, caller: Caller) -> None:
         """For what is done without a command: have the leader look whether their token still holds."""

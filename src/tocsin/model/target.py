@@ -13,6 +13,7 @@ import msgspec
 
 from tocsin.cron import parse_duration
 from tocsin.errors import InvalidInput
+from tocsin.model.references import SECRET_PATTERN, check_references, references_in
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -78,6 +79,7 @@ class HttpTarget(
     """An HTTP call. Without ``body`` it carries the event ``{id, generated_at, schedule_id, payload}``.
 
     ``idempotent`` is the owner's word that the receiver deduplicates by ``Idempotency-Key`` (the launch's name).
+    ``${env:NAME}`` and ``${file:/path}`` in ``url`` and ``headers`` are replaced by their values at the call.
     """
 
     url: str
@@ -87,6 +89,8 @@ class HttpTarget(
     success: tuple[str, ...] = ("2xx",)
     timeout: str = "30s"
     secret: str | None = None
+    old_secret: str | None = None
+    """Signs as well, for receivers that do not have the new one yet."""
     idempotent: bool = False
 
     def check(self) -> None:
@@ -101,7 +105,7 @@ class HttpTarget(
                 "an address with a password would be stored and shown",
                 field="target.url",
                 value="(not shown)",
-                hint="send it in a header that your receiver reads, or use secret",
+                hint="send it in a header that your receiver reads, as ${env:NAME}, or use secret",
             )
         if parts.scheme not in ("http", "https") or not host:
             raise _invalid(
@@ -112,6 +116,7 @@ class HttpTarget(
                 "target.method", f"{self.method!r} is not a method", self.method, allowed=", ".join(_METHODS)
             )
         _check_headers(self.headers)
+        self._check_references(parts.netloc)
         for code in self.success:
             if not re.fullmatch(r"[1-5]xx|[1-5][0-9][0-9]", code):
                 raise _invalid("target.success", f"{code!r} is not a status", code, allowed="204 or 2xx")
@@ -123,14 +128,32 @@ class HttpTarget(
                 allowed="1s to 1h",
                 hint="let the receiver answer at once, with 202 for example, and do the work after it",
             )
-        if self.secret is not None and not re.fullmatch(
-            r"(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)", self.secret
-        ):
+        for field in ("secret", "old_secret"):
+            reference = getattr(self, field)
+            if reference is not None and not re.fullmatch(SECRET_PATTERN, reference):
+                raise InvalidInput(
+                    "a secret is a reference, never the value itself",
+                    field=f"target.{field}",
+                    value="(not shown)",
+                    allowed="env:NAME or file:/path",
+                )
+
+    def references(self) -> list[str]:
+        """To values that are sent."""
+        return [found for text in (self.url, *self.headers.values()) for found in references_in(text)]
+
+    def _check_references(self, host: str) -> None:
+        """The host is judged when the schedule is written, so it must be known then."""
+        check_references(self.url, "target.url")
+        for value in self.headers.values():
+            check_references(value, "target.headers")
+        hosts = [value for name, value in self.headers.items() if name.lower() == "host"]
+        if any("${" in text for text in (host, *hosts)):
             raise InvalidInput(
-                "a secret is a reference, never the value itself",
-                field="target.secret",
-                value="(not shown)",
-                allowed="env:NAME or file:/path",
+                "the host cannot be a reference",
+                field="target.url",
+                value=self.url,
+                allowed="references behind the host, and in headers other than Host",
             )
 
 

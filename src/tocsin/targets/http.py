@@ -19,15 +19,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from typing import ClassVar
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
 from aiohttp.abc import AbstractResolver
-from multidict import CIMultiDict
 
 from tocsin.clock import Clock, SystemClock
 from tocsin.cron import parse_duration
 from tocsin.model.hosts import hosts_of
+from tocsin.model.references import with_values
 from tocsin.model.target import HTTP_TIMEOUT_S_MAX, TargetSpec
 from tocsin.model.target import HttpTarget as HttpSpec
 from tocsin.targets.contract import TOO_LATE, Order, Outcome, Output, Verdict
@@ -35,7 +36,7 @@ from tocsin.targets.fence import Denied, Fence
 from tocsin.targets.message import body_of, headers_of
 from tocsin.targets.passage import Passage, guarded_session
 from tocsin.targets.resolver import FencedResolver
-from tocsin.targets.secrets import SecretMissingError, SecretRules, read_secret
+from tocsin.targets.secrets import SecretMissingError, SecretRules, Secrets, read_secrets, uses_of
 
 _EXCERPT_BYTES_MAX = 4096
 _EXCERPT_CHARS_MAX = 300
@@ -147,9 +148,10 @@ class _Call:
         spec: HttpSpec,
         order: Order,
         clock: Clock,
-        secrets: SecretRules,
+        rules: SecretRules,
     ) -> None:
-        self._secrets = secrets
+        self._rules = rules
+        self._secrets = Secrets()
         self._session = session
         self._spec = spec
         self._order = order
@@ -198,7 +200,7 @@ class _Call:
         timer = loop.call_at(began_s + timeout_s, self._time_out, limit, began_s + timeout_s)
         try:
             async with limit, self._passage.within_authority():
-                return await self._send(await self._headers())
+                return await self._send(await self._read_secrets())
         except (Denied, SecretMissingError) as error:
             return Outcome(Verdict.NOT_STARTED, str(error), permanent=True)
         except TimeoutError:
@@ -208,7 +210,9 @@ class _Call:
         except (aiohttp.ClientError, OSError) as error:
             return self._interrupted(f"no answer: {_why(error)}", _why(error))
         except ValueError as error:  # what aiohttp makes of an address or a header it cannot send
-            return self._interrupted(f"no answer: {error}", "the request cannot be made", permanent=True)
+            return self._interrupted(
+                f"no answer: {self._secrets.hidden(str(error))}", "the request cannot be made", permanent=True
+            )
         finally:
             timer.cancel()
 
@@ -219,23 +223,26 @@ class _Call:
         is_unread = now_s - due_s > _LATE_S and self._passage.called_ms is not None
         limit.reschedule(now_s + (_READ_S if is_unread else _ROUND_S))
 
-    async def _headers(self) -> CIMultiDict[str]:
-        secret = self._spec.secret
+    async def _read_secrets(self) -> Secrets:
         # On a thread: a secret's file may be on a file system that does not answer.
-        key = None if secret is None else await asyncio.to_thread(read_secret, secret, self._secrets)
-        return headers_of(self._spec, self._order, self._body, key, self._clock.wall_ms() // 1000)
+        if uses_of(self._spec):
+            self._secrets = await asyncio.to_thread(read_secrets, self._spec, self._rules)
+        return self._secrets
 
-    async def _send(self, headers: CIMultiDict[str]) -> Outcome:
+    async def _send(self, secrets: Secrets) -> Outcome:
+        spec, values = self._spec, secrets.values
+        given = {name: with_values(text, values.__getitem__) for name, text in spec.headers.items()}
+        now_s = self._clock.wall_ms() // 1000
         request = self._session.request(
-            self._spec.method,
-            self._spec.url,
-            headers=headers,
+            spec.method,
+            with_values(spec.url, lambda reference: quote(values[reference], safe="")),
+            headers=headers_of(given, spec, self._order, self._body, secrets.keys, now_s),
             data=self._body,
             allow_redirects=False,
             trace_request_ctx=self._passage,
         )
         async with request as response:
-            return _judge(self._spec, response.status, await _excerpt(response))
+            return _judge(spec, response.status, await _excerpt(response, secrets))
 
     def _interrupted(self, after: str, before: str, *, permanent: bool = False) -> Outcome:
         if self._passage.too_late:
@@ -262,14 +269,15 @@ def _silence(timeout_s: float, waited_s: float) -> str:
 def _judge(spec: HttpSpec, status: int, excerpt: str) -> Outcome:
     if any(code in (str(status), f"{status // 100}xx") for code in spec.success):
         return Outcome(Verdict.SUCCEEDED, exit_code=status)
-    reason = f"HTTP {status}: {excerpt}" if excerpt else f"HTTP {status}"
+    # What is no error by its status is not shown: a strange ``success`` would make any address readable.
+    reason = f"HTTP {status}: {excerpt}" if excerpt and status >= 400 else f"HTTP {status}"
     if status in _NOT_THE_RECEIVER:
         return Outcome(Verdict.UNKNOWN, f"{reason} (a gateway answered; the receiver may have acted)", status)
     permanent = status < 500 and status not in _TRY_LATER
     return Outcome(Verdict.FAILED, reason, exit_code=status, permanent=permanent)
 
 
-async def _excerpt(response: aiohttp.ClientResponse) -> str:
+async def _excerpt(response: aiohttp.ClientResponse, secrets: Secrets) -> str:
     """The beginning of the answer, if it comes soon. The status is known: this cannot change the outcome."""
     data = bytearray()
     with suppress(aiohttp.ClientError, TimeoutError, OSError):
@@ -278,7 +286,7 @@ async def _excerpt(response: aiohttp.ClientResponse) -> str:
                 data += await response.content.read(_EXCERPT_BYTES_MAX - len(data))
     if response.headers.get("Content-Encoding"):
         return ""
-    words = data.decode(errors="replace").split()
+    words = secrets.hidden(data.decode(errors="replace")).split()
     return "".join(c for c in " ".join(words) if c.isprintable())[:_EXCERPT_CHARS_MAX]
 
 

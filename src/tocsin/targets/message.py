@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Mapping, Sequence
 
 from multidict import CIMultiDict
 
@@ -26,13 +27,19 @@ def body_of(spec: HttpSpec, order: Order) -> bytes | None:
 
 
 def headers_of(
-    spec: HttpSpec, order: Order, body: bytes | None, key: bytes | None, now_s: int
+    given: Mapping[str, str],
+    spec: HttpSpec,
+    order: Order,
+    body: bytes | None,
+    keys: Sequence[bytes],
+    now_s: int,
 ) -> CIMultiDict[str]:
-    """The owner's headers, then ours: what names and signs the launch cannot be overridden."""
+    """The owner's headers (``given``, with their values), then ours: what names and signs the launch cannot be
+    overridden."""
     headers = CIMultiDict({"User-Agent": f"tocsin/{__version__}", "Accept": "*/*"})
     if body is not None:
         headers["Content-Type"] = "application/json" if spec.body is None else "text/plain; charset=utf-8"
-    headers.update({name: value for name, value in spec.headers.items() if name.lower() not in _OURS_ALONE})
+    headers.update({name: value for name, value in given.items() if name.lower() not in _OURS_ALONE})
     scheduled_at = rfc3339(order.scheduled_at_s * 1000, "seconds")
     headers.update(
         {
@@ -48,13 +55,14 @@ def headers_of(
             "ce-time": scheduled_at,
         }
     )
-    if key is not None:
-        headers["Tocsin-Signature"] = _signature(order.name, body, key, now_s)
+    if keys:
+        headers["Tocsin-Signature"] = _signature(order.name, body, keys, now_s)
     return headers
 
 
-def _signature(name: str, body: bytes | None, key: bytes, now_s: int) -> str:
-    """Over time, launch and body. The name begins with the schedule's id, so that one who has his own launches
-    signed with the same secret cannot pass them off as another schedule's."""
-    signed = b"%d.%b.%b" % (now_s, name.encode(), body or b"")
-    return f"t={now_s},v2={hmac.new(key, signed, hashlib.sha256).hexdigest()}"
+def _signature(name: str, body: bytes | None, keys: Sequence[bytes], now_s: int) -> str:
+    """Over time, launch and body, by each key. The name begins with the schedule's id, so that one who has his own
+    launches signed with the same secret cannot pass them off as another schedule's. Neither time nor name can hold a
+    line end: no two calls have the same text."""
+    signed = b"%d\n%b\n%b" % (now_s, name.encode(), body or b"")
+    return f"t={now_s}" + "".join(f",v3={hmac.new(key, signed, hashlib.sha256).hexdigest()}" for key in keys)

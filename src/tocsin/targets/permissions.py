@@ -19,7 +19,7 @@ from tocsin.model.hosts import hosts_of
 from tocsin.model.schedule import Schedule
 from tocsin.model.target import ExecTarget, HttpTarget, KafkaTarget, NatsTarget, NullTarget, TargetSpec
 from tocsin.targets.fence import Denied, Fence
-from tocsin.targets.secrets import SecretRules, not_permitted
+from tocsin.targets.secrets import SecretRules, uses_of
 
 
 class Permissions(msgspec.Struct, frozen=True):
@@ -73,9 +73,7 @@ class Permissions(msgspec.Struct, frozen=True):
                 self.fence.check_host(host)
         except Denied as denied:
             return str(denied)
-        if spec.secret is not None and not self.secrets.permit(spec.secret):
-            return not_permitted(spec.secret)
-        return ""
+        return next(filter(None, map(self.secrets.refusal, uses_of(spec))), "")
 
 
 class Names(msgspec.Struct, frozen=True):

@@ -187,6 +187,11 @@ FIELDS: dict[str, dict[str, Words]] = {
             "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)$",
             "examples": ["env:PAYROLL_KEY"],
         },
+        "old_secret": {
+            "description": "During a rotation: signs as well, for receivers that do not have the new one yet.",
+            "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)$",
+            "examples": ["env:PAYROLL_KEY_OLD"],
+        },
         "timeout": _duration("How long the receiver may take, up to an hour."),
         "idempotent": {
             "description": "The receiver deduplicates by `Idempotency-Key`: it may be called again."

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from tocsin.api import texts
+from tocsin.api.warnings import literal_credential
 from tocsin.decide.settling import new_row
 from tocsin.errors import TocsinError
 from tocsin.model.ids import ID_LENGTH_MAX
@@ -41,6 +42,8 @@ class Read(msgspec.Struct):
     lines: list[int]
     """The number of each one's line."""
     refused: list[ImportLine]
+    credentials: list[tuple[int, str]] = []
+    """Lines with a header that seems to hold a credential in clear, and its name."""
 
 
 class _Part:
@@ -51,9 +54,10 @@ class _Part:
         self.lines: list[int] = []
         self.seen: set[str] = set()
         self.refused: list[ImportLine] = []
+        self.credentials: list[tuple[int, str]] = []
 
     def read(self) -> Read:
-        return Read(columns_of(self.rows), self.lines, self.refused)
+        return Read(columns_of(self.rows), self.lines, self.refused, self.credentials)
 
 
 class _Named(msgspec.Struct):
@@ -80,6 +84,8 @@ def read(block: Block, rules: Rules, now_s: int) -> list[Read]:
             part.seen.add(schedule.id)
             part.rows.append(row)
             part.lines.append(number)
+            if header := literal_credential(schedule.target):
+                part.credentials.append((number, header))
         except TocsinError as wrong:
             part.refused.append(ImportLine(line=number, id=_id_of(text), error=problem_of(wrong)))
     found.append(part.read())

@@ -18,6 +18,7 @@ from tocsin.api.importing.reader import READERS, Readers
 from tocsin.api.importing.reading import Read, Rules
 from tocsin.api.problems import of_error
 from tocsin.api.service import Service
+from tocsin.api.warnings import about_credential
 from tocsin.errors import AlreadyExists, TocsinError
 from tocsin.model.command import PutSchedules
 from tocsin.model.lines import ImportLine, Progress, Summary
@@ -60,6 +61,8 @@ class Import:
         self._read = 0
         self._crowded = 0
         self._crowd = ""
+        self._credentials = 0
+        self._credential = ""
         """So many were written although a second is too full for them, and what is to be said of the first."""
 
     async def carry_out(self, request: Request[Any, Any, Any]) -> AsyncIterator[bytes]:
@@ -85,9 +88,16 @@ class Import:
         yield _encode([Summary(done=True, counts=dict(self._counts), warnings=self._warnings())])
 
     def _warnings(self) -> list[str] | msgspec.UnsetType:
-        if not self._crowded:
-            return msgspec.UNSET
-        return [f"{self._crowded} schedules make a second fuller than it may be; the first: {self._crowd}"]
+        found: list[str] = []
+        if self._crowded:
+            found.append(
+                f"{self._crowded} schedules make a second fuller than it may be; the first: {self._crowd}"
+            )
+        if self._credentials:
+            found.append(
+                f"{self._credentials} schedules hold a credential in clear; the first: {self._credential}"
+            )
+        return found or msgspec.UNSET
 
     async def _written(self, request: Request[Any, Any, Any]) -> AsyncIterator[list[ImportLine]]:
         """What was refused, block by block. While one is written the next is read."""
@@ -144,6 +154,10 @@ class Import:
         for some in read:
             refused += some.refused
             self._count("refused", len(some.refused))
+            self._credentials += len(some.credentials)
+            if some.credentials and not self._credential:
+                line, header = some.credentials[0]
+                self._credential = f"line {line}, {about_credential(header)}"
             if some.lines:
                 refused += await self._write(some)
                 self._read = max(self._read, some.lines[-1])

@@ -11,9 +11,9 @@ from litestar.params import FromPath, QueryParameter
 from tocsin.api import bodies
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
-from tocsin.api.herds import with_warnings
 from tocsin.api.query import Cursor, Limit, cursor_of, position_of
 from tocsin.api.service import Given, moment_of, seconds_of
+from tocsin.api.warnings import with_warnings
 from tocsin.decide.backfill import Past
 from tocsin.errors import AlreadyExists, InvalidInput, NotFound
 from tocsin.model.command import Backfill, PutSchedule, ResolveLaunch

@@ -242,7 +242,7 @@ def _of_target(service: Service, spec: TargetSpec) -> list[InvalidInput]:
     if isinstance(spec, ExecTarget) and service.permissions.allow_exec:
         field = "target.user"
     elif isinstance(spec, HttpTarget):
-        unsigned = msgspec.structs.replace(spec, secret=None)
+        unsigned = msgspec.structs.replace(spec, secret=None, old_secret=None)
         field = "target.url" if service.permissions.refusal(unsigned) else "target.secret"
     hint = "whoever runs the service decides that, by its settings"
     return [InvalidInput(refusal, field=field, value="", hint=hint)]

@@ -6,7 +6,7 @@ const POLICIES = ["on_doubt", "missed", "catch_up_spread", "deadline", "overlap"
   "retry.jitter", "timeout", "jitter", "start", "end"];
 const OF_KIND = {
   exec: ["target.env", "target.cwd", "target.user", "target.limits.memory_mb", "target.limits.cpu_seconds"],
-  http: ["target.url", "target.method", "target.headers", "target.body", "target.success", "target.timeout", "target.secret", "target.idempotent"],
+  http: ["target.url", "target.method", "target.headers", "target.body", "target.success", "target.timeout", "target.secret", "target.old_secret", "target.idempotent"],
   kafka: ["target.topic", "target.key", "target.headers"],
   nats: ["target.subject", "target.headers"],
   null: [],

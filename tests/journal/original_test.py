@@ -71,3 +71,15 @@ def another_owner_makes_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     _started(tmp_path / "journal.db")
     os.chmod(next(tmp_path.glob(".original-*")), 0o640)
     assert not _started(tmp_path / "journal.db").are_to_be_noted
+
+
+def a_journal_that_nobody_signed_came_from_elsewhere(tmp_path: Path) -> None:
+    """A journal is signed before it is made."""
+    journal = tmp_path / "journal.db"
+    _started(journal)
+    journal.touch()
+    assert not _started(journal).are_to_be_noted
+    (tmp_path / "journal.db.original").unlink()
+    assert _started(journal).are_to_be_noted
+    (tmp_path / "journal.db.original").touch()
+    assert _started(journal).are_to_be_noted, "an empty signature is none"

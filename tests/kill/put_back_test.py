@@ -40,12 +40,22 @@ def _only_databases(copy: Path, data: Path) -> None:
     shutil.rmtree(data / "exec")
 
 
+def _only_databases_on_a_new_disk(copy: Path, data: Path) -> None:
+    shutil.rmtree(data)
+    data.mkdir()
+    for path in copy.glob("*.db"):
+        shutil.copy2(path, data)
+
+
 def _look(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_size, found.st_mtime_ns
 
 
-@pytest.mark.parametrize(("put_back", "is_killed"), [(_anew, True), (_over, False), (_only_databases, True)])
+@pytest.mark.parametrize(
+    ("put_back", "is_killed"),
+    [(_anew, True), (_over, False), (_only_databases, True), (_only_databases_on_a_new_disk, False)],
+)
 def what_was_launched_since_the_copy_is_not_launched_again(
     put_back: Callable[[Path, Path], None], is_killed: bool, tmp_path: Path
 ) -> None:

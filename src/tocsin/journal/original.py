@@ -21,6 +21,7 @@ class Original:
     """The mark of a journal file."""
 
     def __init__(self, journal: Path) -> None:
+        self._journal = journal
         self._folder = journal.parent
         self._of = f"{journal.name}-"
         self._path = journal.with_name(journal.name + ".original")
@@ -43,18 +44,21 @@ class Original:
 
     def _start(self) -> None:
         make_folder(self._folder)
-        try:
-            known = self._path.read_text()
-        except FileNotFoundError:
-            known = ""
-        self.are_to_be_noted = bool(known) and is_surely_copied(self._folder, known)
+        self.are_to_be_noted = self._is_copied()
         if self.are_to_be_noted:
             log.warning(
                 "the journal was put back from a copy: what was launched since is not known",
-                journal=str(self._path.with_suffix("")),
+                journal=str(self._journal),
             )
         else:
             self._sign()
+
+    def _is_copied(self) -> bool:
+        """A journal is signed before it is made: one without a signature came from elsewhere."""
+        try:
+            return is_surely_copied(self._folder, self._path.read_text())
+        except FileNotFoundError:
+            return self._journal.exists()
 
     def _sign(self) -> None:
         """The journal is the one that is written here."""

@@ -45,24 +45,31 @@ def lives(identity_text: str, boot: str) -> bool:
 
 def group_members(group: int) -> list[int]:
     """The pids of the living processes of a process group."""
-    members = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            stat = _stat(int(name))
-            if stat is not None and stat[_GROUP] == str(group) and stat[_STATE] not in "ZX":
-                members.append(int(name))
-    return members
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_member(int(name), group)]
+
+
+def _is_member(pid: int, group: int) -> bool:
+    """Asked of the kernel first: where /proc hides other users' processes it lists them, and cannot be read."""
+    try:
+        if os.getpgid(pid) != group:
+            return False
+    except OSError:
+        return False
+    stat = _stat(pid)
+    return stat is not None and stat[_STATE] not in "ZX"
 
 
 # Positions in /proc/<pid>/stat, counted after the name, which may itself hold spaces and parentheses.
-_STATE, _GROUP, _START_TIME = 0, 2, 19
+_STATE, _START_TIME = 0, 19
 
 
 def _stat(pid: int) -> list[str] | None:
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    except (FileNotFoundError, ProcessLookupError):
-        return None  # and nothing else: to run out of descriptors says nothing about that process
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return (
+            None  # gone, or another user's. And nothing else: to run out of descriptors says nothing about it
+        )
     try:
         text = os.read(fd, 4096)
     except ProcessLookupError:

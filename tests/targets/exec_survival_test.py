@@ -272,6 +272,42 @@ def a_time_out_is_enforced_when_tocsin_is_dead(tmp_path: Path) -> None:
     run(test)
 
 
+def where_what_differs_from_a_copy_was_put_back_a_missing_claim_is_doubt(tmp_path: Path) -> None:
+    """As ``rsync --delete`` does: what looks the same is left alone, and claims that the copy does not have go."""
+
+    async def test() -> None:
+        place, copy = tmp_path / "exec", tmp_path / "copy"
+        async with opened(place):
+            pass
+        order = msgspec.structs.replace(shell("true"), generated_at_ms=ExecTarget(place)._clock.wall_ms() + 1)
+        shutil.copytree(place, copy)
+        async with opened(place) as target:
+            assert (await see_through(target, order)).verdict is Verdict.SUCCEEDED
+        _put_back(copy, place)
+        async with opened(place) as target:
+            found = await target.lookup(order)
+            assert found is not None
+            assert found.verdict is Verdict.UNKNOWN
+
+    run(test)
+
+
+def _put_back(copy: Path, place: Path) -> None:
+    for path in place.iterdir():
+        if not (copy / path.name).exists():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in copy.iterdir():
+        there = place / path.name
+        is_same = there.exists() and _look(path) == _look(there)
+        if not is_same:
+            there.unlink(missing_ok=True)
+            shutil.copy2(path, there)
+
+
+def _look(path: Path) -> tuple[int, int]:
+    return path.stat().st_size, path.stat().st_mtime_ns
+
+
 def after_a_reboot_a_missing_claim_is_doubt(tmp_path: Path) -> None:
     async def test() -> None:
         place = tmp_path / "exec"

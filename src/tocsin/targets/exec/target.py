@@ -81,6 +81,7 @@ class ExecTarget:
             await asyncio.wait(on_their_way, timeout=self._settings.hand_over_s)
         if self._link is not None:
             await self._link.close()
+        await asyncio.to_thread(self._epoch.sign)
 
     async def launch(self, order: Order) -> Outcome:
         record = self._archive.record(order.name, order.attempt)

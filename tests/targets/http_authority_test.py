@@ -257,6 +257,48 @@ def a_tls_handshake_that_takes_longer_than_authority_is_given_up() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("is_renewed", [True, False])
+def a_connection_may_take_as_long_as_authority_is_renewed(is_renewed: bool) -> None:
+    """Otherwise a receiver that is slow to connect would never be called by a leader of a cluster, and never fail."""
+
+    async def test() -> None:
+        clock = SystemClock()
+        target = HttpTarget()
+        await target.start()
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            spec = HttpSpec(url=f"https://127.0.0.1:{silent.getsockname()[1]}/", timeout="2s")
+            order = order_for(spec, until_s=clock.elapsed_s() + 0.5, term=7)
+            calling = asyncio.create_task(target.launch(order))
+            while not calling.done():
+                target.in_office(7 if is_renewed else 6, clock.elapsed_s() + 0.5)
+                await asyncio.wait([calling], timeout=0.1)
+        await target.stop()
+        reason = "no connection within 2s" if is_renewed else AUTHORITY_ENDED
+        assert (calling.result().verdict, calling.result().reason) == (Verdict.NOT_STARTED, reason)
+
+    run(test)
+
+
+def authority_that_is_renewed_does_not_move_the_deadline() -> None:
+    async def test() -> None:
+        clock = SystemClock()
+        target = HttpTarget()
+        await target.start()
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            spec = HttpSpec(url=f"https://127.0.0.1:{silent.getsockname()[1]}/", timeout="20s")
+            now_s = clock.elapsed_s()
+            order = order_for(spec, until_s=now_s + 0.3, deadline_s=now_s + 0.6, term=7)
+            calling = asyncio.create_task(target.launch(order))
+            while not calling.done():
+                target.in_office(7, clock.elapsed_s() + 0.5)
+                await asyncio.wait([calling], timeout=0.1)
+        await target.stop()
+        assert calling.result().reason == AUTHORITY_ENDED
+        assert now_s + 0.6 <= clock.elapsed_s() < now_s + 10
+
+    run(test)
+
+
 def an_answer_may_come_after_authority_has_ended() -> None:
     async def test() -> None:
         async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

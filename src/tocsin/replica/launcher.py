@@ -228,7 +228,7 @@ class Launcher:
     @property
     def tells_lease(self) -> bool:
         """Does a target wait with calls for which it has to know how long the lease lasts?"""
-        return bool(self._patient and (self._flying or self._batches))
+        return bool(self._patient) and self.is_calling
 
     def in_office(self, term: int) -> None:
         """The lease may last longer than it did."""

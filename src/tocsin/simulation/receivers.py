@@ -20,6 +20,8 @@ from tocsin.targets.contract import Order
 Manner = Literal["steady", "slow", "failing", "hanging", "silent"]
 MANNERS: tuple[Manner, ...] = ("steady", "slow", "failing", "hanging", "silent")
 KINDS = ("plain", "idempotent", "fenced")
+SLOWLY_CONNECTED_S = 2.5
+"""Longer than a leader's authority lasts at a time."""
 
 
 class Deed(NamedTuple):
@@ -45,6 +47,11 @@ class Place:
     @property
     def is_down(self) -> bool:
         return self.kind in self._world.down
+
+    @property
+    def connect_s(self) -> float:
+        """How long it takes until there is a connection to it."""
+        return SLOWLY_CONNECTED_S if self.manner == "slow" else 0.0
 
     def receive(self, order: Order, process: Process, sent_ms: float, clock_ms: int) -> asyncio.Future[str]:
         """An order has arrived. Returns its answer to be: succeeded, failed, refused, or '' for none."""

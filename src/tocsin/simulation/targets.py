@@ -82,27 +82,60 @@ class Http(_Base):
     ) -> None:
         super().__init__(process, clock, guard, network, receivers, worst_moment)
         self._calls: dict[tuple[str, int], asyncio.Future[Outcome]] = {}
+        self._connecting = 0
+        self._renewed: dict[int, float] = {}
+        """By terms: how long authority lasts, as it was told since the order was made."""
+
+    def in_office(self, term: int, until_s: float) -> None:
+        self._renewed[term] = max(until_s, self._renewed.get(term, until_s))
 
     @property
     def is_calling(self) -> bool:
-        return bool(self._calls)
+        return bool(self._calls or self._connecting)
 
     def idempotent(self, spec: TargetSpec) -> bool:
         return isinstance(spec, HttpTarget) and spec.idempotent
 
+    def _end_s(self, order: Order) -> float | None:
+        """When authority ends, or the deadline passes."""
+        until_s = order.until_s
+        if until_s is not None:
+            until_s = max(until_s, self._renewed.get(order.term, until_s))
+        return min([end_s for end_s in (until_s, order.deadline_s) if end_s is not None], default=None)
+
+    async def _connect(self, order: Order, for_s: float) -> bool:
+        """False: authority ended meanwhile."""
+        connected_s = self._clock.elapsed_s() + for_s
+        self._connecting += 1
+        try:
+            while (left_s := connected_s - self._clock.elapsed_s()) > 0:
+                if has_ended(self._end_s(order), self._clock.elapsed_s()):
+                    return False
+                await asyncio.sleep(min(left_s, 0.1))
+        finally:
+            self._connecting -= 1
+        return True
+
     async def launch(self, order: Order) -> Outcome:
-        if not await self._may_call(order):
-            return TOO_LATE
         assert isinstance(order.target, HttpTarget)
         loop = self._receivers.loop
+        own_s = float(parse_duration(order.target.timeout, field="target.timeout"))
+        patience_s = min(own_s, order.timeout_s or own_s)
+        connect_s = self._receivers.place(order.target).connect_s
+        if not await self._connect(order, min(patience_s, connect_s)):
+            return TOO_LATE
+        if connect_s >= patience_s:
+            return Outcome(Verdict.NOT_STARTED, "no connection in time")
+        order = msgspec.structs.replace(order, until_s=self._end_s(order))
+        if not await self._may_call(order):
+            return TOO_LATE
         answer: asyncio.Future[Outcome] = loop.create_future()
         self._send(order, answer)
         called_ms = self._guard.wall_ms()
         key = order.name, order.attempt
         self._calls[key] = answer
-        patience_s = parse_duration(order.target.timeout, field="target.timeout")
         try:
-            async with asyncio.timeout(min(patience_s, order.timeout_s or patience_s)):
+            async with asyncio.timeout(patience_s - connect_s):
                 outcome = await answer
         except TimeoutError:
             outcome = Outcome(Verdict.UNKNOWN, "no answer in time")

@@ -132,6 +132,10 @@ class HttpTarget:
         for call in list(self._pending.values()):
             call.revoke_unsent()
 
+    def in_office(self, term: int, until_s: float) -> None:
+        for call in self._pending.values():
+            call.in_office(term, until_s)
+
     async def output(self, name: str, attempt: int) -> Output | None:
         return None
 
@@ -157,7 +161,8 @@ class _Call:
         self._order = order
         self._clock = clock
         self._body = body_of(spec, order)
-        self._passage = Passage(order.until_s, clock, has_body=self._body is not None)
+        has_body = self._body is not None
+        self._passage = Passage(order.until_s, order.deadline_s, clock, has_body=has_body)
         self._task: asyncio.Task[Outcome] | None = None
         self._cancelled = False
         self._revoked = False
@@ -186,6 +191,10 @@ class _Call:
         if self._task is not None and not self._passage.connected:
             self._revoked = True
             self._task.cancel()
+
+    def in_office(self, term: int, until_s: float) -> None:
+        if self._order.term == term:
+            self._passage.renew(until_s)
 
     def cancel(self) -> None:
         self._cancelled = True

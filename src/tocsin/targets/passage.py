@@ -10,6 +10,8 @@ which no longer gathers what is written until the end of its round.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import aiohttp
@@ -25,22 +27,47 @@ class TooLateError(aiohttp.ClientConnectionError):
 class Passage:
     """One call's way out."""
 
-    def __init__(self, until_s: float | None, clock: Clock, *, has_body: bool) -> None:
+    def __init__(
+        self, until_s: float | None, deadline_s: float | None, clock: Clock, *, has_body: bool
+    ) -> None:
         self.connected = False
         """From here on an error leaves doubt."""
         self.called_ms: int | None = None
         """When the first byte left; None: none did."""
         self._until_s = until_s
+        self._deadline_s = deadline_s
         self._clock = clock
         self._has_body = has_body
         self._refused = False
         self._patience = asyncio.timeout(None)
+        self._is_waiting = False
 
-    def within_authority(self) -> asyncio.Timeout:
+    @asynccontextmanager
+    async def within_authority(self) -> AsyncIterator[None]:
         """To wait in for the connection: it is given up when authority ends, unless the request went out by then."""
-        left_s = None if self._until_s is None else max(0.0, self._until_s - self._clock.elapsed_s())
-        self._patience = asyncio.timeout(left_s)
-        return self._patience
+        async with asyncio.timeout(None) as self._patience:
+            self._is_waiting = True
+            self._wait_on()
+            try:
+                yield
+            finally:
+                self._is_waiting = False
+
+    def renew(self, until_s: float) -> None:
+        """Authority lasts until then."""
+        if self._until_s is not None:
+            self._until_s = max(self._until_s, until_s)
+            self._wait_on()
+
+    def _wait_on(self) -> None:
+        end_s = self._end_s()
+        if self._is_waiting and not self._patience.expired() and end_s is not None:
+            left_s = max(0.0, end_s - self._clock.elapsed_s())
+            self._patience.reschedule(asyncio.get_running_loop().time() + left_s)
+
+    def _end_s(self) -> float | None:
+        ends_s = [end_s for end_s in (self._until_s, self._deadline_s) if end_s is not None]
+        return min(ends_s, default=None)
 
     @property
     def too_late(self) -> bool:
@@ -64,11 +91,12 @@ class Passage:
 
     def look_at_the_clock(self) -> None:
         """Raise if authority has ended."""
-        if self.too_late or has_ended(self._until_s, self._clock.elapsed_s()):
+        if self.too_late or has_ended(self._end_s(), self._clock.elapsed_s()):
             self._refused = True
             raise TooLateError(AUTHORITY_ENDED)
 
     def _go(self) -> None:
+        self._is_waiting = False
         self._patience.reschedule(None)  # the answer may take as long as it takes
         self.called_ms = self._clock.wall_ms()
 

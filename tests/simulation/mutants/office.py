@@ -112,6 +112,11 @@ QUIET = {"cron": "*/20 * * * * *", "target": calling("plain")}
 LATE = {"way": "from journal", "lost": 0.0, "late": 0.4, "late_s": 10.0, "slow_s": 0.0, "for_s": 18.0}
 LOSSY = {"way": "both", "lost": 0.6, "late": 0.0, "late_s": 0.0, "slow_s": 0.0, "for_s": 8.0}
 
+
+def targets_do_not_hear_of_renewals() -> AbstractContextManager[None]:
+    return replaced(Launcher, in_office=lambda self, term: None)
+
+
 MUTANTS = (
     Mutant(
         "authority from the acknowledgement",
@@ -166,5 +171,12 @@ MUTANTS = (
             count=5,
         ),
         orders_without_a_term,
+    ),
+    Mutant(
+        "targets do not hear of renewals",
+        "a call that connects more slowly than a lease lasts is begun again and again",
+        ("calm",),
+        Search(("bad weather",), 2, once_a_second(target=calling("plain", "slow")), lasts_s=30, count=1),
+        targets_do_not_hear_of_renewals,
     ),
 )

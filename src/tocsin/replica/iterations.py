@@ -60,8 +60,9 @@ class Iterations:
         self._paused_s += now_s - self._lap_s
         self._lap_s = now_s
 
-    def end(self, *, is_full: bool) -> None:
-        """``is_full``: the portion was used up, so its size is what decided how long it took."""
+    def end(self, *, is_full: bool, is_shared: bool = False) -> None:
+        """``is_full``: the portion was used up, so its size is what decided how long it took. ``is_shared``: so did a
+        part of an import, and the portion is left as it is: launches must not wait because an import takes its time."""
         took_s = self._clock.elapsed_s() - self._began_s - self._paused_s
         self._metrics.iteration_seconds.observe(took_s)
         self._metrics.longest_iteration.observe(took_s)
@@ -73,6 +74,8 @@ class Iterations:
             log.warning(
                 "leader loop iteration took long", ms=round(took_s * 1000), append_ms=append_ms, **steps
             )
+        if is_shared:
+            return
         if worked_s > TARGET_S:
             if is_full:
                 self._share = max(SHARE_MIN, self._share * max(0.5, TARGET_S / worked_s))

@@ -178,7 +178,7 @@ class Leader:
                 self._iterations.begin()
                 tick = await self.turn()
                 self._around.liveness.iterated()
-                self._iterations.end(is_full=tick.more)
+                self._iterations.end(is_full=tick.more, is_shared=self._had_many)
                 if not tick.more:
                     await self._sleep(tick.next_ms)
                 elif tick.commands:

@@ -52,7 +52,12 @@ def _open(process: str, boot: str) -> int | None:
         pidfd = os.pidfd_open(pid_of(process))
     except ProcessLookupError:
         return None
-    if lives(process, boot):  # asked after the open: the pid may have gone to another process in between
-        return pidfd
-    os.close(pidfd)
-    return None
+    is_alive = False
+    try:
+        is_alive = lives(
+            process, boot
+        )  # asked after the open: the pid may have gone to another one in between
+    finally:  # also where there is no descriptor left to ask with
+        if not is_alive:
+            os.close(pidfd)
+    return pidfd if is_alive else None

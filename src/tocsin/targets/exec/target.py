@@ -6,6 +6,7 @@ import asyncio
 import errno
 import itertools
 import os
+import resource
 import signal
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,6 +33,8 @@ event loop, each with a switch to the keepers: with 64 of them, the leader's tur
 """
 _SENDS_MAX = 3
 _LOOK_AGAIN_S = 0.05
+_LOOK_LATER_S = 5.0
+"""Where too many commands run to wait for each with a descriptor: a keeper tells the end, unless it was killed."""
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _AFTER_AUTHORITY_S = 0.02
 """So much later nobody who has to look at the clock is about to."""
@@ -62,6 +65,8 @@ class ExecTarget:
         self._slots = asyncio.Semaphore(_HAND_OVERS_MAX)
         self._link: Link | None = None
         self._stopped = False
+        self._waiters = 0
+        self._waiters_max = 0
         self._enders: set[asyncio.Task[None]] = set()
         self._base_env = base_env()
         self._me = identity(self._archive.boot, os.getpid())
@@ -70,6 +75,7 @@ class ExecTarget:
         return False
 
     async def start(self, last_entry_ms: int = 0) -> None:
+        self._waiters_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8
         await asyncio.to_thread(self._open_directory, last_entry_ms)
 
     async def stop(self) -> None:
@@ -308,13 +314,21 @@ class ExecTarget:
     async def _until_news(self, finding: Finding, told: asyncio.Future[Outcome]) -> None:
         """Until the command has ended or its end was told. The end of its keeper says nothing: it may see to
         other orders. So the short while in which it writes the record is not announced by anything."""
-        if finding.command is not None:
-            try:
-                await until_gone(finding.command, self._archive.boot, told)
-                return
-            except OSError:  # no descriptor to wait with
-                pass
-        await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
+        if finding.command is None:
+            await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
+            return
+        if (
+            self._waiters >= self._waiters_max
+        ):  # the other descriptors are for whoever has to write and answer
+            await asyncio.wait([told], timeout=_LOOK_LATER_S)
+            return
+        self._waiters += 1
+        try:
+            await until_gone(finding.command, self._archive.boot, told)
+        except OSError:  # no descriptor to wait with
+            await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
+        finally:
+            self._waiters -= 1
 
     def _with_start(self, record: Record, outcome: Outcome) -> Outcome:
         """With the moment at which its command began, as far as the record knows it."""

@@ -295,6 +295,10 @@ class _Recovered:
     def are_to_be_noted(self) -> bool:
         return self._member.recovered_ms is not None
 
+    @property
+    def may_leave_state_ahead(self) -> bool:
+        return self.are_to_be_noted
+
     def noted(self) -> None:
         self._member.recovery_noted()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.replica.lone import LeapClock, launched, put, run, until
 
+from tocsin.journal.original import Original
 from tocsin.replica import absence, presence
 from tocsin.replica.absence import ABSENCE_MS, AbsenceMeter
 from tocsin.replica.liveness import WEDGED_S, DiskProbe, Liveness
@@ -88,7 +89,7 @@ def quiet_minutes_before_a_crash_are_no_absence(tmp_path: Path) -> None:
     async def crash(replica: Replica, clock: LeapClock) -> int:
         for name in ("with", "without"):
             await asyncio.to_thread(shutil.copytree, tmp_path / "living", tmp_path / name)
-            (tmp_path / name / "journal.db.original").unlink()  # or it would be taken for a copy
+            Original(tmp_path / name / "journal.db").noted()  # or it would be taken for a copy
         return replica.meta.present_since_ms
 
     async def back(replica: Replica, clock: LeapClock) -> int:

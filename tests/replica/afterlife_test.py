@@ -20,6 +20,7 @@ from tocsin.model.command import ResolveLaunch
 from tocsin.replica.afterlife import Afterlife
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, Flight, flight_of_row
+from tocsin.replica.kept_answers import KeptAnswer, KeptAnswers
 from tocsin.replica.lanes import ROOM_FOR_ALL
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.office import SoleOffice
@@ -81,7 +82,8 @@ class _Scene:
         self.receiver, self.workshop = Receiver(self.world, "a", clock), Workshop(self.world, "a", clock)
         targets: dict[str, Target] = {"http": self.receiver, "exec": self.workshop, "null": self.batches}
         self.launcher = Launcher(targets, office, clock, lambda: None)
-        self.afterlife = Afterlife(targets, clock, OwnTerms(Path("unused"), Path("unused")))
+        own = OwnTerms(Path("unused"), Path("unused"))
+        self.afterlife = Afterlife(targets, clock, own, KeptAnswers(Path("unused"), own))
         self.afterlife.add(1, self.launcher)
 
     async def fate(self, flight: Flight) -> Fate:
@@ -199,11 +201,54 @@ def no_record_proves_something_only_of_terms_in_which_this_disk_led(
         own = OwnTerms(tmp_path / "terms", tmp_path / "offered")
         own.claim(2, b"i" * 16)
         own.won(2)
-        afterlife = Afterlife({"exec": scene.workshop}, SystemClock(), own)
+        afterlife = Afterlife(
+            {"exec": scene.workshop}, SystemClock(), own, KeptAnswers(tmp_path / "answers", own)
+        )
         (fate,) = await afterlife.fates([Asked("s-1", 1, "exec", 0, term)])
         assert fate.how == how
 
     _in_scene(work)
+
+
+@pytest.mark.parametrize(("term", "how"), [(1, "ended"), (2, "unknown")])
+def an_answer_that_nobody_asked_for_is_known_after_a_restart(term: int, how: str, tmp_path: Path) -> None:
+    """But only of a term in which this disk led."""
+
+    async def work(scene: _Scene) -> None:
+        flight = _flight()
+        scene.launcher.hand_over([flight])
+        await scene.settle()
+        scene.world.calls[0].ends()
+        await scene.settle()
+        own = OwnTerms(tmp_path / "terms", tmp_path / "offered")
+        own.claim(term, b"i" * 16)
+        own.won(term)
+        answers = scene.afterlife._answers = KeptAnswers(tmp_path / "answers", own)
+        await scene.afterlife.finish(0.0)
+        for _ in range(2):
+            answers = KeptAnswers(tmp_path / "answers", own)
+            answers.load()
+            afterlife = Afterlife({"http": scene.receiver}, SystemClock(), own, answers)
+            await afterlife.finish(0.0)  # nobody has asked yet
+        (fate,) = await afterlife.fates([_asked(flight)])
+        assert fate.how == how
+        if how == "ended":
+            assert fate.outcome is not None
+            assert fate.outcome.verdict is Verdict.SUCCEEDED
+            await afterlife.finish(0.0)
+            assert not (tmp_path / "answers").exists()
+
+    _in_scene(work)
+
+
+def answers_that_cannot_be_read_are_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "answers").write_bytes(b"\xc1nonsense")
+    own = OwnTerms(tmp_path / "terms", tmp_path / "offered")
+    answers = KeptAnswers(tmp_path / "answers", own)
+    answers.load()
+    assert answers.of("s-1", 1, 1) is None
+    kept = KeptAnswer("s-1", 1, 1, Outcome(Verdict.SUCCEEDED))
+    KeptAnswers(tmp_path / "no" / "folder", own).save([kept])
 
 
 def a_cancel_reaches_what_is_about_to_be_called_again() -> None:

@@ -216,6 +216,32 @@ def whoever_asked_for_what_may_have_been_written_is_not_told_that_nothing_was_do
     in_town(tmp_path, work)
 
 
+def replicas_that_are_stopped_together_know_later_how_the_last_calls_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer comes when nobody leads any more, and so nobody asks."""
+    monkeypatch.setattr("tocsin.replica.replica.GRACE_S", 1.0)
+
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        town.world.is_held = True
+        await leader.propose(put())
+        name = await launched(leader)
+        call = await town.call_of(name)
+        stopping = [asyncio.create_task(town.stop(each)) for each in "abc"]
+        await town.until(lambda: _changes(town, c.Resigned))
+        call.ends()
+        await asyncio.gather(*stopping)
+        for each in "abc":
+            await town.start(each)
+        await town.leader()
+        view = await state_of(town.replicas["a"], name, "succeeded", "in_doubt", "failed")
+        assert view.state == "succeeded"
+        assert len(town.world.named(name)) == 1
+
+    in_town(tmp_path, work)
+
+
 def changes_of_leaders_do_not_put_off_the_next_snapshot(tmp_path: Path) -> None:
     async def work(town: Town) -> None:
         for name in "abc":

@@ -27,6 +27,8 @@ class Original:
         self._path = journal.with_name(journal.name + ".original")
         self.are_to_be_noted = False
         """Are entries lost, and the journal has yet to hear of it?"""
+        self.may_leave_state_ahead = False
+        """Not where the journal alone came from elsewhere: a state that does not go with it is another service's."""
 
     async def start(self) -> None:
         """Before the journal is opened."""
@@ -45,6 +47,7 @@ class Original:
     def _start(self) -> None:
         make_folder(self._folder)
         self.are_to_be_noted = self._is_copied()
+        self.may_leave_state_ahead = self.are_to_be_noted and self._path.exists()
         if self.are_to_be_noted:
             log.warning(
                 "the journal was put back from a copy: what was launched since is not known",

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from tocsin.clock import Clock
 from tocsin.model.cluster import Asked
 from tocsin.model.target import NullTarget
+from tocsin.replica.kept_answers import KeptAnswer, KeptAnswers
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.peers import Fate
 from tocsin.replica.terms import OwnTerms
@@ -25,9 +26,12 @@ UNKNOWN = Fate("unknown")
 class Afterlife:
     """What this process knows of the terms in which it led."""
 
-    def __init__(self, targets: Mapping[str, Target], clock: Clock, own: OwnTerms) -> None:
+    def __init__(
+        self, targets: Mapping[str, Target], clock: Clock, own: OwnTerms, answers: KeptAnswers
+    ) -> None:
         self._targets = targets
         self._own = own
+        self._answers = answers
         self._clock = clock
         self._launchers: dict[int, Launcher] = {}
         self._asked_for: set[tuple[str, int]] = set()
@@ -80,7 +84,10 @@ class Afterlife:
         return Fate("ended", outcome)
 
     async def _from_records(self, asked: Asked) -> Fate:
-        """Another process led here then: only what the target itself has kept can tell."""
+        """Another process led here then: only what it has kept, or the target itself, can tell."""
+        answer = self._answers.of(asked.name, asked.attempt, asked.term)
+        if answer is not None:
+            return Fate("ended", answer)
         target = self._targets.get(asked.kind)
         if target is None or not target.looks_up:
             return UNKNOWN
@@ -96,8 +103,17 @@ class Afterlife:
         until_s = self._clock.elapsed_s() + grace_s
         while self._clock.elapsed_s() < until_s and self._is_needed():
             await self._clock.wait(asyncio.Event(), 0.05)
+        await asyncio.to_thread(self._answers.save, self._not_asked_for())
         for launcher in self._launchers.values():
             await launcher.drain(grace_s=0.0)
+
+    def _not_asked_for(self) -> list[KeptAnswer]:
+        return [
+            KeptAnswer(name, attempt, term, outcome)
+            for term, launcher in self._launchers.items()
+            for (name, attempt), outcome in launcher.unwritten().items()
+            if outcome is not None and (name, attempt) not in self._asked_for
+        ]
 
     def _is_needed(self) -> bool:
         return any(

@@ -5,7 +5,7 @@ the call was to be made             what is done
 ==================================  ============================================================
 by another replica                  it is asked (``elsewhere``); if it stays silent, as below, for nobody can look up
 by this one, in a former term       it knows, as long as it is the same process
-by this one, before it was started  the target's own records are asked, if it keeps any
+by this one, before it was started  an answer that it kept, or the target's own records, if it keeps any
 ==================================  ============================================================
 
 ==================================  ============================================================
@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, Flight, flight_of_row
+from tocsin.replica.kept_answers import KeptAnswers
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.terms import OwnTerms
 from tocsin.state.queries import OrderRow
@@ -41,11 +42,18 @@ class Concluder:
     """Takes care of what is open when a term begins."""
 
     def __init__(
-        self, name: str, launcher: Launcher, elsewhere: Elsewhere, metrics: Metrics, own_terms: OwnTerms
+        self,
+        name: str,
+        launcher: Launcher,
+        elsewhere: Elsewhere,
+        metrics: Metrics,
+        own_terms: OwnTerms,
+        answers: KeptAnswers,
     ) -> None:
         self.counts: dict[str, int] = {}
         """What was done, and how often."""
         self._own_terms = own_terms
+        self._answers = answers
         self._name = name
         self._launcher = launcher
         self._elsewhere = elsewhere
@@ -70,6 +78,9 @@ class Concluder:
         return again
 
     async def _conclude_here(self, flight: Flight, term: int, again: list[Again]) -> str:
+        answer = self._answers.of(flight.order.name, flight.order.attempt, term)
+        if answer is not None:
+            return self._adopt(flight, answer, again)
         target = self._launcher.target(flight.kind)
         if target.looks_up:
             found = await target.lookup(flight.order)

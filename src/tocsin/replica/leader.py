@@ -349,7 +349,9 @@ class Leader:
         the first turns, as far as there is room."""
         around, db = self._around, self._store.db
         self._limits.begin_term()
-        concluder = Concluder(around.name, self._launcher, self._elsewhere, self._metrics, around.own_terms)
+        concluder = Concluder(
+            around.name, self._launcher, self._elsewhere, self._metrics, around.own_terms, around.answers
+        )
         async for rows in self._open_portions(await self._on_state(queries.handed_over, db)):
             self._limits.count_open((row.lid, row.spec) for row in rows)
             for again in await concluder.conclude(rows, self.term, self._former_terms):

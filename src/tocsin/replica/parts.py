@@ -34,6 +34,7 @@ from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.follower import Follower
 from tocsin.replica.forgetting import Forgetting
 from tocsin.replica.housekeeper import Housekeeper
+from tocsin.replica.kept_answers import KeptAnswers
 from tocsin.replica.lanes import Room
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.leader import Leader
@@ -89,6 +90,11 @@ class Paths(msgspec.Struct, frozen=True):
     def offered(self) -> Path:
         """The last entry that this disk offered to the journal."""
         return self.data / "offered"
+
+    @property
+    def answers(self) -> Path:
+        """Answers to calls that nobody has asked after."""
+        return self.data / "answers"
 
     @property
     def disk(self) -> Path:
@@ -183,7 +189,8 @@ class Parts:
         )
         self.applier = Applier(store, self.snapshotter.pin, setup.on_applied, setup.on_dropped)
         self.own_terms = OwnTerms(paths.terms, paths.offered)
-        self.afterlife = Afterlife(setup.targets, clock, self.own_terms)
+        self.kept_answers = KeptAnswers(paths.answers, self.own_terms)
+        self.afterlife = Afterlife(setup.targets, clock, self.own_terms, self.kept_answers)
         self.follower = Follower(
             setup.journal, store, self.applier, setup.office, clock, on_state, clock.confirmed_elsewhere
         )
@@ -424,6 +431,7 @@ class Parts:
             checkpoint_seen_s=self.snapshotter.checkpoint_s,
             born_after=setup.journal.birth.after,
             own_terms=self.own_terms,
+            answers=self.kept_answers,
             losses=setup.losses,
             ask_clock=self.rounds.ask_clock,
             seen_clock=lambda: self.rounds.seen.verdict,

@@ -127,7 +127,7 @@ class Replica:
             setup.paths.snapshots,
             setup.metrics,
             [origins.from_peers, origins.from_backup],
-            may_go_back=setup.losses.are_to_be_noted,
+            may_go_back=setup.losses.may_leave_state_ahead,
             others_may_come=setup.office.renew_s is not None,
             cannot_apply=is_noted(setup.paths.cannot_apply),
         )
@@ -139,6 +139,7 @@ class Replica:
         self.clock.begin(meta.time_ms)
         setup.office.observed(self.clock.elapsed_s(), term=meta.term, is_vacant=not meta.leader)
         await asyncio.to_thread(parts.own_terms.load)
+        await asyncio.to_thread(parts.kept_answers.load)
         await parts.settle_terms()
         for target in setup.targets.values():
             await target.start(meta.time_ms)

@@ -11,6 +11,7 @@ from tocsin.decide.clock import Verdict
 from tocsin.model.cluster import Asked
 from tocsin.observe.metrics import Metrics
 from tocsin.replica.clock_guard import ClockGuard
+from tocsin.replica.kept_answers import KeptAnswers
 from tocsin.replica.limits import Limits
 from tocsin.replica.liveness import Liveness
 from tocsin.replica.office import Office
@@ -24,13 +25,18 @@ class Losses(Protocol):
     @property
     def are_to_be_noted(self) -> bool: ...
 
+    @property
+    def may_leave_state_ahead(self) -> bool:
+        """Is it explained by them, if the state has applied entries that the journal does not have?"""
+        ...
+
     def noted(self) -> None:
         """It stands in the journal now."""
         ...
 
 
 class NoLosses:
-    are_to_be_noted = False
+    are_to_be_noted = may_leave_state_ahead = False
 
     def noted(self) -> None:
         return
@@ -51,6 +57,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     born_after: int
     """The entry behind which the journal begins, if it goes on from a restored state; else 0."""
     own_terms: OwnTerms
+    answers: KeptAnswers
     losses: Losses
     ask_clock: Callable[[], Awaitable[Verdict]]
     """What the other replicas, asked now, conclude about our wall clock."""

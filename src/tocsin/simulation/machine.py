@@ -108,6 +108,10 @@ class _Losses:
     def __init__(self) -> None:
         self.are_to_be_noted = False
 
+    @property
+    def may_leave_state_ahead(self) -> bool:
+        return self.are_to_be_noted
+
     def noted(self) -> None:
         self.are_to_be_noted = False
 

@@ -1,0 +1,73 @@
+"""Answers to calls that nobody has asked after, on the disk of the replica that made them.
+
+Where all replicas are stopped together, the answers to the last calls come when nobody leads any more. The next leader
+asks this replica after its start, and learns what became of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from tocsin.files import write_whole
+from tocsin.replica.terms import OwnTerms
+from tocsin.targets.contract import Outcome
+
+log = structlog.get_logger()
+KEPT_MAX = 10_000
+
+
+class KeptAnswer(msgspec.Struct, frozen=True):
+    """How an attempt ended that was made in that term."""
+
+    name: str
+    attempt: int
+    term: int
+    outcome: Outcome
+
+
+_decode = msgspec.msgpack.Decoder(list[KeptAnswer]).decode
+
+
+class KeptAnswers:
+    """The file ``answers``."""
+
+    def __init__(self, path: Path, own: OwnTerms) -> None:
+        self._path = path
+        self._own = own
+        self._known: dict[tuple[str, int, int], KeptAnswer] = {}
+        self._told: set[tuple[str, int, int]] = set()
+
+    def load(self) -> None:
+        try:
+            found = _decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return
+        except (OSError, msgspec.MsgspecError) as wrong:  # to forget them only means doubt
+            log.warning("answers to calls of an earlier process cannot be read", reason=str(wrong))
+            return
+        self._known = {(each.name, each.attempt, each.term): each for each in found}
+
+    def of(self, name: str, attempt: int, term: int) -> Outcome | None:
+        """None: nothing is known, or another disk led in that term."""
+        key = name, attempt, term
+        if key not in self._known or term not in self._own:
+            return None
+        self._told.add(key)
+        return self._known[key].outcome
+
+    def save(self, answers: list[KeptAnswer]) -> None:
+        """These, and what was kept before and nobody has asked for yet."""
+        kept = [each for key, each in self._known.items() if key not in self._told]
+        kept = [*kept, *answers][-KEPT_MAX:]
+        try:
+            if kept:
+                write_whole(self._path, msgspec.msgpack.encode(kept))
+            else:
+                self._path.unlink(missing_ok=True)
+        except OSError as wrong:
+            log.warning(
+                "answers that nobody has asked for cannot be kept", reason=str(wrong), answers=len(kept)
+            )

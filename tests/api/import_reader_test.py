@@ -14,7 +14,7 @@ from tests.api.conftest import schedule
 
 from tocsin.api.importing.child import LESS_URGENT
 from tocsin.api.importing.reader import FEW_BYTES, IMPORTS_MAX, READERS, ReaderPool, Readers
-from tocsin.api.importing.reading import Block, Read, Rules
+from tocsin.api.importing.reading import REPLACED_MAX, Block, Read, Rules, read
 from tocsin.api.problems import HttpRefusal
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
@@ -43,6 +43,12 @@ def _with_readers(work: Callable[[Readers], Awaitable[None]]) -> None:
 def _counted(blocks: list[Read]) -> tuple[int, int]:
     """Lines that were taken, and refused."""
     return sum(len(some.lines) for some in blocks), sum(len(some.refused) for some in blocks)
+
+
+def schedules_that_may_be_there_already_are_written_few_at_once() -> None:
+    rules = Rules(EVERYBODY, permissions_of(Settings()), rows_max=REPLACED_MAX)
+    found = read(_block(2 * REPLACED_MAX + 1), rules, 0)
+    assert [len(some.lines) for some in found] == [REPLACED_MAX, REPLACED_MAX, 1]
 
 
 def _pids(readers: Readers) -> list[int]:

@@ -24,7 +24,13 @@ class _Loop:
             self.run(0.01)
 
     def run(
-        self, took_s: float, *, is_full: bool = True, appended_s: float = 0.0, paused_s: float = 0.0
+        self,
+        took_s: float,
+        *,
+        is_full: bool = True,
+        is_shared: bool = False,
+        appended_s: float = 0.0,
+        paused_s: float = 0.0,
     ) -> int:
         """The portion of the next one."""
         self.iterations.begin()
@@ -34,13 +40,22 @@ class _Loop:
         self.clock.now_s += paused_s
         if paused_s:
             self.iterations.paused()
-        self.iterations.end(is_full=is_full)
+        self.iterations.end(is_full=is_full, is_shared=is_shared)
         return self.iterations.portion(1000)
 
 
 def a_portion_that_took_too_long_is_followed_by_a_smaller_one() -> None:
     assert _Loop().run(0.125) == 800
     assert _Loop().run(10.0) == 500
+
+
+def an_import_that_takes_its_time_leaves_the_portion_of_launches_as_it_is() -> None:
+    """Otherwise launches would nearly stand still beside it."""
+    loop = _Loop()
+    for _ in range(20):
+        assert loop.run(0.5, is_shared=True) == 1000
+    loop.run(10.0)
+    assert loop.run(0.01, is_shared=True) == 500
 
 
 def the_first_portions_of_a_new_leader_are_smaller() -> None:

@@ -19,6 +19,9 @@ from tocsin.model.token import Caller
 from tocsin.targets.permissions import Permissions
 
 ROWS_MAX = 800
+REPLACED_MAX = 200
+"""Of schedules that may be there already. Each of them costs the leader several times as much as a new one, and what is
+due waits for it."""
 
 
 class Block(NamedTuple):
@@ -33,6 +36,8 @@ class Rules(msgspec.Struct, frozen=True):
 
     caller: Caller
     permissions: Permissions
+    rows_max: int = ROWS_MAX
+    """So many are written at once."""
 
 
 class Read(msgspec.Struct):
@@ -78,7 +83,7 @@ def read(block: Block, rules: Rules, now_s: int) -> list[Read]:
             require_target(rules.caller, schedule.target)
             rules.permissions.check(schedule)
             row = new_row(checked, spec, now_s)
-            if schedule.id in part.seen or len(part.rows) >= ROWS_MAX:
+            if schedule.id in part.seen or len(part.rows) >= rules.rows_max:
                 found.append(part.read())
                 part = _Part()
             part.seen.add(schedule.id)

@@ -15,7 +15,7 @@ from tocsin.api.conditions import newest
 from tocsin.api.herds import Admission
 from tocsin.api.importing.blocks import Unreadable, blocks
 from tocsin.api.importing.reader import READERS, Readers
-from tocsin.api.importing.reading import Read, Rules
+from tocsin.api.importing.reading import REPLACED_MAX, ROWS_MAX, Read, Rules
 from tocsin.api.problems import of_error
 from tocsin.api.service import Service
 from tocsin.api.warnings import about_credential
@@ -138,9 +138,9 @@ class Import:
         self, request: Request[Any, Any, Any], ahead: asyncio.Queue[asyncio.Task[list[Read]] | None]
     ) -> None:
         try:
-            async with Readers(
-                self._service.readers, Rules(self._caller, self._service.permissions)
-            ) as readers:
+            rows_max = ROWS_MAX if self._mode == "create" else REPLACED_MAX
+            rules = Rules(self._caller, self._service.permissions, rows_max)
+            async with Readers(self._service.readers, rules) as readers:
                 async for block in blocks(request.stream()):
                     if not block.text.isspace():
                         await ahead.put(readers.read(block, self._service.now_ms() // 1000))

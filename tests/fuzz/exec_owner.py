@@ -1,6 +1,7 @@
 """A process with a target for commands, told what to do line by line; it can be killed at any moment.
 
-A line is ``{"id": 1, "do": "launch", "order": {...}}``, its answer ``{"id": 1, "outcome": {...} or null}``.
+A line is ``{"id": 1, "do": "launch", "order": {...}}``, its answer ``{"id": 1, "outcome": {...} or null}``. The first
+answer, with the id 0, tells that it is ready.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ class Answer(msgspec.Struct):
 
 
 async def _carry_out(target: ExecTarget, line: Line) -> None:
-    outcome = await getattr(target, line.do)(line.order)
-    sys.stdout.buffer.write(msgspec.json.encode(Answer(line.id, outcome)) + b"\n")
+    _answer(Answer(line.id, await getattr(target, line.do)(line.order)))
+
+
+def _answer(answer: Answer) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
 
 
@@ -42,6 +46,7 @@ async def main() -> None:
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
+    _answer(Answer(0, None))
     tasks = set()
     while text := await reader.readline():
         task = asyncio.create_task(_carry_out(target, msgspec.json.decode(text, type=Line)))

@@ -1,4 +1,5 @@
-"""Commands under an owner that is killed and helpers that freeze, at random: a launcher in small, with real processes.
+"""Commands under an owner that is killed or has no descriptors, and helpers that freeze, at random: a launcher in
+small, with real processes.
 
 Each launch has one attempt. It may be ordered again only after it is certain that it was not begun, as a leader does
 it: after a look-up that finds nothing, after a cancellation on its way, after an order that was too late.
@@ -7,8 +8,10 @@ it: after a look-up that finds nothing, after a cancellation on its way, after a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
+import resource
 import signal
 import sys
 from collections import Counter
@@ -22,10 +25,11 @@ from tests.targets.exec_support import shell
 from tocsin.clock import SystemClock
 from tocsin.targets.contract import Order, Outcome, Verdict
 
-LAUNCHES = 3
+LAUNCHES = 4
 ORDERS_MAX = 60
 """Of one launch: more is a loop without an end."""
 _PATIENCE_S = 30.0
+_DESCRIPTORS = 512
 
 State = Literal["unordered", "ordered", "running", "over", "doubted"]
 
@@ -54,6 +58,7 @@ class World:
         self._reading: asyncio.Task[None] | None = None
         self._waiting: dict[int, tuple[Launch, str]] = {}
         self._number = 0
+        self._is_ready = False
         self._moved = asyncio.Event()
         now_ms = (
             SystemClock().wall_ms() + 60_000
@@ -61,12 +66,16 @@ class World:
         self.launches = [
             Launch(
                 msgspec.structs.replace(
-                    shell(f"echo {number} >> {self._effects}", name=f"suite/{number}-1"),
+                    shell(f"echo {number} >> {self._effects}{self._rest()}", name=f"suite/{number}-1"),
                     generated_at_ms=now_ms,
                 )
             )
             for number in range(LAUNCHES)
         ]
+
+    def _rest(self) -> str:
+        """How a command goes on after what counts."""
+        return self._chance.choice(("", "; sleep 0.3", "; sleep 1"))
 
     async def play(self, turns: int) -> None:
         await self._start()
@@ -101,7 +110,8 @@ class World:
 
     async def _turn(self) -> None:
         match self._chance.choices(
-            ("want", "cancel", "freeze", "thaw", "kill", "wait"), weights=(6, 5, 4, 3, 1, 3)
+            ("want", "cancel", "freeze", "thaw", "kill", "starve", "feed", "wait"),
+            weights=(6, 5, 4, 3, 1, 2, 2, 3),
         )[0]:
             case "want":  # a schedule, or a backfill
                 launch = self._chance.choice(self.launches)
@@ -119,14 +129,20 @@ class World:
             case "thaw":
                 self._thaw()
             case "kill":
+                await self._lets_go()
                 await self._kill()
                 await self._start()
+            case "starve":
+                self._starve(self._chance.choice((0, 1, 2, 3)))
+            case "feed":
+                self._feed()
             case _:
                 await asyncio.sleep(self._chance.choice((0, 0.01, 0.05, 0.2, 0.8)))
 
     async def _settle(self) -> None:
         """Everything goes on, and what is wanted comes to an end."""
         self._thaw()
+        self._feed()
         async with asyncio.timeout(_PATIENCE_S):
             for launch in self.launches:
                 if launch.state == "unordered":
@@ -137,6 +153,46 @@ class World:
                 await self._moved.wait()
                 self.check()
         self.check()
+        await self._lets_go()
+
+    async def _lets_go(self) -> None:
+        """The owner keeps no descriptor of a process that has ended."""
+        self._feed()
+        async with asyncio.timeout(_PATIENCE_S):
+            while self._of_the_dead():  # noqa: ASYNC110  # why: /proc of another process sends no events
+                await asyncio.sleep(0.05)
+
+    def _of_the_dead(self) -> list[int]:
+        assert self._owner is not None
+        found = []
+        for number, link in self._descriptors().items():
+            with contextlib.suppress(FileNotFoundError):
+                is_dead = "Pid:\t-1" in Path(f"/proc/{self._owner.pid}/fdinfo/{number}").read_text()
+                if "pidfd" in link and is_dead:
+                    found.append(number)
+        return found
+
+    def _descriptors(self) -> dict[int, str]:
+        assert self._owner is not None
+        found = {}
+        for name in os.listdir(f"/proc/{self._owner.pid}/fd"):
+            try:
+                found[int(name)] = os.readlink(f"/proc/{self._owner.pid}/fd/{name}")
+            except FileNotFoundError:
+                continue
+        return found
+
+    def _starve(self, left: int) -> None:
+        """The owner can open that many more descriptors."""
+        assert self._owner is not None
+        if not self._is_ready:
+            return
+        most = max(self._descriptors()) + 1 + left
+        resource.prlimit(self._owner.pid, resource.RLIMIT_NOFILE, (most, _DESCRIPTORS))
+
+    def _feed(self) -> None:
+        assert self._owner is not None
+        resource.prlimit(self._owner.pid, resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
 
     def _is_open(self, launch: Launch) -> bool:
         return launch.state in ("ordered", "running")
@@ -144,6 +200,7 @@ class World:
     # The owner
 
     async def _start(self) -> None:
+        self._is_ready = False
         self._owner = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -182,6 +239,9 @@ class World:
         assert owner.stdout is not None
         while text := await owner.stdout.readline():
             answer = msgspec.json.decode(text, type=Answer)
+            if not answer.id:
+                self._is_ready = True
+                continue
             launch, did = self._waiting.pop(answer.id)
             if owner.returncode is None:
                 await self._told(launch, did, answer.outcome)

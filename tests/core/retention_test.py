@@ -97,6 +97,24 @@ def the_limit_holds_for_launches_that_were_open_when_they_were_counted(desk: Des
     assert _count(desk, "launch") == 4
 
 
+@pytest.mark.parametrize("count", [3, 40, 250])
+def launches_that_are_under_way_push_nothing_out_of_the_history(desk: Desk, count: int) -> None:
+    _launch(desk, 6)
+    desk.forget(each=4)
+    ended = list(desk.states_of("s"))
+    keep = desk.retention(age_s=10**9, each=4, total=10**9)
+    _launch(desk, count, end=False)
+    for _ in range(3):
+        desk.forget_on(keep)
+    assert list(desk.states_of("s"))[:4] == ended
+    assert _count(desk, "launch") == 4 + count
+    for lid in list(desk.flights):
+        desk.end(lid, SUCCEEDED)
+    _launch(desk, 1)
+    desk.forget_on(keep)
+    assert _count(desk, "launch") == 4
+
+
 def a_lower_limit_holds_for_schedules_that_launch_no_more(desk: Desk) -> None:
     _launch(desk, 300)
     desk.forget(each=290)

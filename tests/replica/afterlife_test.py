@@ -20,7 +20,7 @@ from tocsin.model.command import ResolveLaunch
 from tocsin.replica.afterlife import Afterlife
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, Flight, flight_of_row
-from tocsin.replica.kept_answers import KeptAnswer, KeptAnswers
+from tocsin.replica.kept_answers import KEPT_MS, KeptAnswer, KeptAnswers
 from tocsin.replica.lanes import ROOM_FOR_ALL
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.office import SoleOffice
@@ -235,7 +235,10 @@ def an_answer_that_nobody_asked_for_is_known_after_a_restart(term: int, how: str
         if how == "ended":
             assert fate.outcome is not None
             assert fate.outcome.verdict is Verdict.SUCCEEDED
-            await afterlife.finish(0.0)
+            await afterlife.finish(0.0)  # whoever asked may have ended before it wrote that down
+            answers.load()
+            assert answers.of(flight.order.name, flight.order.attempt, term) == fate.outcome
+            answers.save([], SystemClock().wall_ms() + KEPT_MS)
             assert not (tmp_path / "answers").exists()
 
     _in_scene(work)
@@ -247,8 +250,8 @@ def answers_that_cannot_be_read_are_forgotten(tmp_path: Path) -> None:
     answers = KeptAnswers(tmp_path / "answers", own)
     answers.load()
     assert answers.of("s-1", 1, 1) is None
-    kept = KeptAnswer("s-1", 1, 1, Outcome(Verdict.SUCCEEDED))
-    KeptAnswers(tmp_path / "no" / "folder", own).save([kept])
+    kept = KeptAnswer("s-1", 1, 1, Outcome(Verdict.SUCCEEDED), 0)
+    KeptAnswers(tmp_path / "no" / "folder", own).save([kept], 0)
 
 
 def a_cancel_reaches_what_is_about_to_be_called_again() -> None:

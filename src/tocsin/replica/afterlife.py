@@ -103,16 +103,18 @@ class Afterlife:
         until_s = self._clock.elapsed_s() + grace_s
         while self._clock.elapsed_s() < until_s and self._is_needed():
             await self._clock.wait(asyncio.Event(), 0.05)
-        await asyncio.to_thread(self._answers.save, self._not_asked_for())
+        await asyncio.to_thread(self._answers.save, self._known_answers(), self._clock.wall_ms())
         for launcher in self._launchers.values():
             await launcher.drain(grace_s=0.0)
 
-    def _not_asked_for(self) -> list[KeptAnswer]:
+    def _known_answers(self) -> list[KeptAnswer]:
+        """Also those that somebody has asked for: whoever did may have ended before it wrote them down."""
+        now_ms = self._clock.wall_ms()
         return [
-            KeptAnswer(name, attempt, term, outcome)
+            KeptAnswer(name, attempt, term, outcome, now_ms)
             for term, launcher in self._launchers.items()
             for (name, attempt), outcome in launcher.unwritten().items()
-            if outcome is not None and (name, attempt) not in self._asked_for
+            if outcome is not None
         ]
 
     def _is_needed(self) -> bool:

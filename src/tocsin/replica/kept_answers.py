@@ -1,4 +1,4 @@
-"""Answers to calls that nobody has asked after, on the disk of the replica that made them.
+"""Answers to calls that are not known to be recorded, on the disk of the replica that made them.
 
 Where all replicas are stopped together, the answers to the last calls come when nobody leads any more. The next leader
 asks this replica after its start, and learns what became of them.
@@ -17,6 +17,7 @@ from tocsin.targets.contract import Outcome
 
 log = structlog.get_logger()
 KEPT_MAX = 10_000
+KEPT_MS = 7 * 86_400_000
 
 
 class KeptAnswer(msgspec.Struct, frozen=True):
@@ -26,6 +27,7 @@ class KeptAnswer(msgspec.Struct, frozen=True):
     attempt: int
     term: int
     outcome: Outcome
+    kept_ms: int
 
 
 _decode = msgspec.msgpack.Decoder(list[KeptAnswer]).decode
@@ -38,7 +40,6 @@ class KeptAnswers:
         self._path = path
         self._own = own
         self._known: dict[tuple[str, int, int], KeptAnswer] = {}
-        self._told: set[tuple[str, int, int]] = set()
 
     def load(self) -> None:
         try:
@@ -52,22 +53,17 @@ class KeptAnswers:
 
     def of(self, name: str, attempt: int, term: int) -> Outcome | None:
         """None: nothing is known, or another disk led in that term."""
-        key = name, attempt, term
-        if key not in self._known or term not in self._own:
-            return None
-        self._told.add(key)
-        return self._known[key].outcome
+        found = self._known.get((name, attempt, term))
+        return found.outcome if found is not None and term in self._own else None
 
-    def save(self, answers: list[KeptAnswer]) -> None:
-        """These, and what was kept before and nobody has asked for yet."""
-        kept = [each for key, each in self._known.items() if key not in self._told]
-        kept = [*kept, *answers][-KEPT_MAX:]
+    def save(self, answers: list[KeptAnswer], now_ms: int) -> None:
+        """These, and what was kept before: whether it was recorded since is not known here."""
+        former = [each for each in self._known.values() if now_ms - each.kept_ms < KEPT_MS]
+        kept = [*former, *answers][-KEPT_MAX:]
         try:
             if kept:
                 write_whole(self._path, msgspec.msgpack.encode(kept))
             else:
                 self._path.unlink(missing_ok=True)
         except OSError as wrong:
-            log.warning(
-                "answers that nobody has asked for cannot be kept", reason=str(wrong), answers=len(kept)
-            )
+            log.warning("answers to the last calls cannot be kept", reason=str(wrong), answers=len(kept))

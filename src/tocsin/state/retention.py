@@ -19,6 +19,9 @@ RECORDS_KEPT = 1_000_000
 """Records of who did what are kept as long as history is, but never more of them than this."""
 OLDEST_LOOKED_AT = 100
 """So many launches of one schedule are looked at, at a time, for what is too much of it."""
+FEW_OPEN = 10
+"""Of a schedule with more launches under way, what is too much is looked for again when they have ended. With fewer,
+its next launch is soon enough."""
 MAY_GO = (
     f"state >= {CLOSED_FROM} AND coalesce(held_ms, 0) <= ?1 AND instant_s * 1000 <= ?1 AND "
     "(instant_s <= (SELECT value FROM meta WHERE key = 'proven_upto_s') "
@@ -53,7 +56,7 @@ class Uncounted(NamedTuple):
     surplus: list[int]
     is_last: bool
     left: list[int]
-    """Schedules of which more is too much than was looked at."""
+    """Schedules of which more is too much than was looked at, or will be when they have ended."""
 
 
 class Old(NamedTuple):
@@ -107,13 +110,17 @@ def uncounted(
         kept = {sid: count - _ahead(db, sid, ahead_of_s, counted_lid) for sid, count in kept.items()}
     upto_lid, count, is_last = counted_lid, 0, len(rows) < look_at
     over, left, expected = dict[int, int](), set[int](), 0
+    last_lid, under_way = rows[-1][0] if rows else 0, dict[int, int]()
     for lid, sid, instant_s in rows:
         upto_lid, count = lid, count + 1
         kept[sid] = kept.get(sid, 0) + (ahead_of_s is None or instant_s <= ahead_of_s)
-        too_many = min(kept[sid] - keep_each, OLDEST_LOOKED_AT)
+        if kept[sid] > keep_each and sid not in under_way:
+            under_way[sid] = _open(db, sid, last_lid)
+        surplus = kept[sid] - under_way.get(sid, 0) - keep_each
+        too_many = min(surplus, OLDEST_LOOKED_AT)
+        if surplus > OLDEST_LOOKED_AT or under_way.get(sid, 0) > FEW_OPEN:
+            left.add(sid)
         if too_many > 0:
-            if kept[sid] - keep_each > OLDEST_LOOKED_AT:
-                left.add(sid)
             expected += too_many - over.get(sid, 0)
             over[sid] = too_many
             if expected >= limit:
@@ -126,12 +133,14 @@ def uncounted(
 def surplus_of(
     db: sqlite3.Connection, sid: int, keep_each: int, now_ms: int, ahead_of_s: int | None, counted_lid: int
 ) -> list[int] | None:
-    """The next launches that are too many of one schedule and can be deleted; None: none is too many."""
+    """The next launches that are too many of one schedule and can be deleted; None: none is or will be too many."""
     (launches,) = db.execute("SELECT coalesce(sum(launches), 0) FROM kept WHERE sid = ?", (sid,)).fetchone()
     if ahead_of_s is not None:
         launches -= _ahead(db, sid, ahead_of_s, counted_lid)
-    too_many = min(launches - keep_each, OLDEST_LOOKED_AT)
-    return list(_oldest(db, sid, too_many, now_ms)) if too_many > 0 else None
+    if launches <= keep_each:
+        return None
+    too_many = min(launches - _open(db, sid, counted_lid) - keep_each, OLDEST_LOOKED_AT)
+    return list(_oldest(db, sid, too_many, now_ms)) if too_many > 0 else []
 
 
 def surplus(
@@ -154,12 +163,23 @@ def surplus(
         if ahead_of_s is not None:
             launches -= _ahead(db, sid, ahead_of_s, counted_lid)
         if launches > keep_each:
+            launches -= _open(db, sid, counted_lid)
+        if launches > keep_each:
             found += _oldest(db, sid, min(launches - keep_each, OLDEST_LOOKED_AT), now_ms)
         if not found:
             stays_upto_sid = sid
         elif len(found) >= limit:
             break
     return Surplus(found, stays_upto_sid, is_last=not found and len(rows) < look_at)
+
+
+def _open(db: sqlite3.Connection, sid: int, upto_lid: int) -> int:
+    """How many launches of a schedule are under way: they push nothing out of its history."""
+    (found,) = db.execute(
+        f"SELECT count(*) FROM launch INDEXED BY launch_open WHERE sid = ? AND state < {CLOSED_FROM} AND lid <= ?",
+        (sid, upto_lid),
+    ).fetchone()
+    return int(found)
 
 
 def _ahead(db: sqlite3.Connection, sid: int, of_s: int, upto_lid: int) -> int:

@@ -41,7 +41,7 @@ def send_signal(process: str, boot: str, number: signal.Signals, *, group: bool 
             os.killpg(pid_of(process), number)
         else:
             signal.pidfd_send_signal(pidfd, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # gone, or it has become another user
         return
     finally:
         os.close(pidfd)

@@ -156,6 +156,10 @@ class Watch:
             os.killpg(self._pid, number)
         except ProcessLookupError:
             return
+        except (
+            PermissionError
+        ):  # it has become another user, as sudo does: it is waited for, and its end is recorded
+            self._last_signal = f"{number.name} is not permitted"
 
     def _drain(self) -> None:
         """What the command printed is in the pipe by now; a child left behind may hold that open for ever."""

@@ -12,14 +12,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.targets.exec_support import KEEPERS_FREEZE, frozen_keeper, opened, run, shell, until
+from tests.targets.exec_support import KEEPERS_FREEZE, frozen_keeper, need_root, opened, run, shell, until
 
 from tocsin.clock import SystemClock
 from tocsin.model.target import ExecLimits
 from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Verdict
-from tocsin.targets.exec import link
+from tocsin.targets.exec import lease, link
 from tocsin.targets.exec.archive import Archive
-from tocsin.targets.exec.records import Record
+from tocsin.targets.exec.lease import line_of
+from tocsin.targets.exec.records import VOID, Record
 from tocsin.targets.exec.target import ExecTarget
 from tocsin.testing.targets import see_through
 
@@ -68,12 +69,83 @@ def what_a_paused_nursery_took_too_long_over_never_starts_and_can_be_launched_la
             other = shell("true", name="suite/other-1")
             assert (await see_through(target, other)).verdict is Verdict.SUCCEEDED
             record = _record(place, order)
-            assert (record.claimed_by(), record.withdrawn()) == (None, False)
+            assert (record.claimed_by(), record.withdrawn()) == (VOID, False)
             assert not effects.exists()
             assert (await see_through(target, _with_authority(order, 1000))).verdict is Verdict.SUCCEEDED
             assert effects.read_text().split() == [order.name]
 
     run(test)
+
+
+@pytest.mark.parametrize("user", [None, "nobody"])
+def a_command_may_take_as_long_to_start_as_authority_is_renewed(tmp_path: Path, user: str | None) -> None:
+    """Otherwise one that is slow to start would never be started by a leader of a cluster, and never fail."""
+    if user is not None:
+        need_root()
+
+    async def test() -> None:
+        effects = tmp_path / "effects"
+        async with opened(tmp_path / "exec") as target:
+            order = _marks(effects) if user is None else shell("true", user=user)
+            with _paused(target):
+                until_s = SystemClock().elapsed_s() + 2
+                launching = asyncio.create_task(target.launch(_with_authority(order, 0.5)))
+                while SystemClock().elapsed_s() < until_s:
+                    await asyncio.sleep(0.1)
+                    target.in_office(order.term, SystemClock().elapsed_s() + 1.5)
+                assert not launching.done()
+            assert (await launching).verdict is Verdict.ACCEPTED
+            assert (await target.watch(order)).verdict is Verdict.SUCCEEDED
+            if user is None:
+                assert effects.read_text().split() == [order.name]
+
+    run(test)
+
+
+def authority_that_is_renewed_after_an_order_was_too_late_does_not_start_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        effects = tmp_path / "effects"
+        async with opened(tmp_path / "exec") as target:
+            order = _marks(effects)
+            with _paused(target):
+                assert await target.launch(_with_authority(order, 0.5)) == TOO_LATE
+                target._lease.renew(order.term, SystemClock().elapsed_s() + 1000)
+            other = shell("true", name="suite/other-1")
+            assert (await see_through(target, other)).verdict is Verdict.SUCCEEDED
+            assert not effects.exists()
+            assert (await see_through(target, _with_authority(order, 1000))).verdict is Verdict.SUCCEEDED
+            assert effects.read_text().split() == [order.name]
+
+    run(test)
+
+
+def authority_that_is_renewed_does_not_move_the_deadline(tmp_path: Path) -> None:
+    async def test() -> None:
+        effects = tmp_path / "effects"
+        async with opened(tmp_path / "exec") as target:
+            order = _with_authority(_marks(effects), 1000)
+            order = msgspec.structs.replace(order, deadline_s=SystemClock().elapsed_s() + 0.5)
+            with _paused(target):
+                assert await target.launch(order) == TOO_LATE
+            assert await target.launch(order) == TOO_LATE
+            assert not effects.exists()
+
+    run(test)
+
+
+@pytest.mark.parametrize("line", [b"", b"nonsense", line_of(7, 1000.0)[:-3], line_of(8, 1000.0)])
+def a_lease_that_cannot_be_read_is_none(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "lease"
+    path.write_bytes(line)
+    descriptor = lease.opened(str(path))
+    assert descriptor is not None
+    try:
+        assert lease.read(descriptor, 7) is None
+        path.write_bytes(line_of(7, 1234.5))
+        assert lease.read(descriptor, 7) == 1234.5
+    finally:
+        os.close(descriptor)
+    assert lease.read(lease.opened(str(tmp_path / "none")), 7) is None
 
 
 def the_refusal_of_an_earlier_hand_over_is_not_taken_for_that_of_a_later_one(tmp_path: Path) -> None:

@@ -48,10 +48,11 @@ A record under which nothing was begun (void, or cancelled before) is set aside 
 backfill does, or a person who has it called again. Another order of the same attempt may still be on its way then. It
 does no harm: of all of them one gets the claim.
 
-**An order is valid** until authority ends (``Order.until_s``), for as long as Tocsin waits for its keeper, and while
-the Tocsin that gave it lives: what a frozen helper begins later, nobody would know of. A keeper looks right before it
-claims and again right before it starts the command, because it may have been paused in between. What it finds too late
-leaves no claim: the same attempt may be launched later.
+**An order is valid** until authority ends (``Order.until_s``, and later if ``.lease`` says that it was renewed), for as
+long as Tocsin waits for its keeper, and while the Tocsin that gave it lives: what a frozen helper begins later, nobody
+would know of. A keeper looks right before it claims and again right before it starts the command, because it may have
+been paused in between. What it finds too late leaves no claim, and Tocsin makes an order void that it finds too late:
+the same attempt may be launched later.
 
 **What a command gets.** The payload as JSON on standard input; a ``PATH`` of the usual places; ``LANG``,
 ``LC_ALL`` and ``TZ`` of the service; ``HOME``, ``USER``, ``LOGNAME`` and ``SHELL`` of its user, the target's ``env``,
@@ -64,5 +65,6 @@ when the grace is over.
 ``nursery``, ``keeper``, ``watch``, ``command``, ``capture``, ``mouth``, ``records`` and ``processes`` run in
 the small helper: they import little on purpose, because every import makes each fork slower. (They also ask
 the system for time themselves: ``tocsin.clock`` belongs to the other process.) This file imports nothing for
-the same reason. ``target``, ``charge``, ``link``, ``orders``, ``archive``, ``epoch`` and ``reach`` run in Tocsin.
+the same reason. ``target``, ``charge``, ``link``, ``orders``, ``archive``, ``epoch``, ``lease_file`` and ``reach`` run
+in Tocsin, and ``lease`` in both.
 """

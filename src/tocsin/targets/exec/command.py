@@ -14,6 +14,7 @@ import signal
 import time
 
 from tocsin.targets.authority import AUTHORITY_ENDED, has_ended
+from tocsin.targets.exec import lease
 from tocsin.targets.exec.processes import exit_now, lives
 
 TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
@@ -52,7 +53,10 @@ class NotStartedError(Exception):
 def check_time(order: dict[str, Any]) -> None:
     """The last look at the clock before something happens that cannot be taken back."""
     now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-    if has_ended(order["until_s"], now_s):
+    is_over = has_ended(order["until_s"], now_s) and has_ended(
+        lease.read(order["lease"], order["term"]) or 0.0, now_s
+    )
+    if is_over or has_ended(order["deadline_s"], now_s):
         raise NotStartedError(AUTHORITY_ENDED, permanent=False, too_late=True)
     if now_s > order["void_after_s"]:
         raise NotStartedError("the order reached its keeper too late", permanent=False, too_late=True)
@@ -127,10 +131,15 @@ def _spawn(order: dict[str, Any], env: dict[str, str], stdin: int, output: int) 
 def _fork(
     order: dict[str, Any], env: dict[str, str], user: pwd.struct_passwd | None, stdin: int, output: int
 ) -> int:
-    complaint, complain = os.pipe()  # both close on exec: the end of the file means that the command runs
+    try:
+        complaint, complain = os.pipe()  # both close on exec: the end of the file means that the command runs
+    except OSError as error:
+        raise NotStartedError(f"no pipe could be made: {error.strerror}", permanent=False) from error
     try:
         pid = os.fork()
     except OSError as error:
+        os.close(complaint)
+        os.close(complain)
         raise NotStartedError(f"no process could be made: {error.strerror}", permanent=False) from error
     if pid == 0:
         try:

@@ -12,7 +12,7 @@ import signal
 import time
 
 from tocsin.targets.authority import AUTHORITY_ENDED
-from tocsin.targets.exec import command
+from tocsin.targets.exec import command, lease
 from tocsin.targets.exec.processes import identity
 from tocsin.targets.exec.records import Record
 from tocsin.targets.exec.watch import Watch, ending
@@ -38,6 +38,8 @@ class Keeper:
     def keep(self, order: dict[str, Any], payload: int, mouth: Mouth) -> None:
         """See one order through, from its claim to its end."""
         record = Record(order["record"])
+        # Opened now: once it has become another user it may not be able to.
+        order["lease"] = None if order["until_s"] is None else lease.opened(order["lease_path"])
         try:
             refusal = _claim(record, order, self._boot)
             if refusal is not None:
@@ -54,6 +56,8 @@ class Keeper:
                     _conclude(record, mouth, how)
         finally:
             os.close(payload)
+            if order["lease"] is not None:
+                os.close(order["lease"])
 
     def _see_through(
         self, record: Record, order: dict[str, Any], payload: int, mouth: Mouth
@@ -109,9 +113,8 @@ def _withdraw(record: Record, mouth: Mouth) -> None:
 
 
 def _note_command(record: Record, boot: str, pid: int) -> None:
-    who = identity(boot, pid)
     try:
-        record.note_command(who or "")
+        record.note_command(identity(boot, pid) or "")
     except OSError:
         return  # a full disk: only the answer to "does it outlive its keeper?" is lost
 

@@ -53,6 +53,8 @@ def for_keeper(order: Order, settings: ExecSettings, **where: Any) -> bytes:
             "rlimits": {name: limit for name, limit in limits.items() if limit},
             "timeout_s": order.timeout_s,
             "until_s": order.until_s,
+            "deadline_s": order.deadline_s,
+            "term": order.term,
             "grace_s": settings.grace_s,
             "head_max": settings.head_bytes,
             "tail_max": settings.tail_bytes,

@@ -20,6 +20,7 @@ from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Outcome, Output, 
 from tocsin.targets.exec.archive import Archive, Finding, Standing, outcome_of
 from tocsin.targets.exec.charge import Charge
 from tocsin.targets.exec.epoch import Epoch
+from tocsin.targets.exec.lease_file import Lease
 from tocsin.targets.exec.link import Link
 from tocsin.targets.exec.orders import ExecSettings, base_env, for_keeper
 from tocsin.targets.exec.processes import identity
@@ -57,6 +58,7 @@ class ExecTarget:
         self._clock = clock or SystemClock()
         self._archive = Archive(exec_dir.absolute(), self._clock)
         self._epoch = Epoch(exec_dir.absolute())
+        self._lease = Lease(exec_dir.absolute() / ".lease")
         self._settings = settings or ExecSettings()
         self._permissions = permissions or Permissions()
         self._charges: dict[str, Charge] = {}
@@ -88,6 +90,7 @@ class ExecTarget:
         if self._link is not None:
             await self._link.close()
         await asyncio.to_thread(self._epoch.sign)
+        self._lease.end()
 
     async def launch(self, order: Order) -> Outcome:
         record = self._archive.record(order.name, order.attempt)
@@ -193,6 +196,7 @@ class ExecTarget:
     def _open_directory(self, last_entry_ms: int) -> None:
         self._archive.exec_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._epoch.begin(max(self._clock.wall_ms(), last_entry_ms + 1))
+        self._lease.begin()
 
     def _connect(self) -> Link:
         if self._link is None or self._link.dead:
@@ -201,30 +205,46 @@ class ExecTarget:
         return self._link
 
     async def _hand_over(self, record: Record, order: Order, charge: Charge) -> Outcome:
-        patience_s, now_s, until_s = self._settings.hand_over_s, self._clock.elapsed_s(), order.until_s
-        if has_ended(until_s, now_s):
-            return self._too_late(record)
-        wait_s = patience_s if until_s is None else min(patience_s, until_s - now_s + _AFTER_AUTHORITY_S)
+        patience_s, now_s = self._settings.hand_over_s, self._clock.elapsed_s()
+        if has_ended(self._end_s(order), now_s):
+            return self._recorded(record) or TOO_LATE
+        void_after_s = now_s + patience_s
         charge.text = for_keeper(
             order,
             self._settings,
             record=record.path,
             orderer=self._me,
             base_env=self._base_env,
-            void_after_s=now_s + patience_s,
+            void_after_s=void_after_s,
+            lease_path=self._lease.path,
         )
         # A command without a payload finds its input empty, as under cron: `read` and `ssh` would take "null" for some.
         charge.payload = b"" if order.payload == b"null" else order.payload
         try:
             self._send(record, charge)
-            async with asyncio.timeout(wait_s):
-                return await charge.handed
-        except TimeoutError:
-            if has_ended(until_s, self._clock.elapsed_s()):
-                return self._too_late(record)
-            return self._not_handed_over(record, charge, f"no keeper answered within {patience_s:g}s")
         except OSError as error:
             return self._not_handed_over(record, charge, str(error))
+        while not charge.handed.done():
+            now_s, end_s = self._clock.elapsed_s(), self._end_s(order)
+            if has_ended(end_s, now_s - _AFTER_AUTHORITY_S):
+                return self._too_late(record, charge)
+            if now_s > void_after_s:
+                return self._not_handed_over(record, charge, f"no keeper answered within {patience_s:g}s")
+            # Authority may be renewed meanwhile: then it is waited on.
+            until_s = void_after_s if end_s is None else min(void_after_s, end_s)
+            await asyncio.wait([charge.handed], timeout=until_s - now_s + _AFTER_AUTHORITY_S)
+        return charge.handed.result()
+
+    def _end_s(self, order: Order) -> float | None:
+        """When authority ends, or the deadline passes."""
+        until_s = order.until_s
+        if until_s is not None:
+            until_s = max(until_s, self._lease.until_s(order.term))
+        return min([end_s for end_s in (until_s, order.deadline_s) if end_s is not None], default=None)
+
+    def in_office(self, term: int, until_s: float) -> None:
+        if any(not charge.handed.done() for charge in self._charges.values()):
+            self._lease.renew(term, until_s)
 
     def _send(self, record: Record, charge: Charge) -> None:
         """Give it to the nursery, or to a new one if there is none: where no command is launched, none is needed."""
@@ -261,11 +281,15 @@ class ExecTarget:
             )
         return self._archive.look(record).outcome or ACCEPTED
 
-    def _too_late(self, record: Record) -> Outcome:
-        """No keeper starts it any more: each looks at the clock once more when it has the claim. So without one it
-        is certain; and with one it was in time, or is about to be withdrawn."""
+    def _too_late(self, record: Record, charge: Charge) -> Outcome:
+        """Authority may be renewed after all, and a keeper that comes late would find the order valid then. So it is
+        made void. Whoever had the claim before was in time, or is about to withdraw."""
         try:
-            return self._recorded(record) or TOO_LATE
+            found = self._recorded(record)
+            if found is not None or not charge.sends:
+                return found or TOO_LATE
+            record.make()
+            return TOO_LATE if record.claim(VOID) else self._recorded(record) or TOO_LATE
         except OSError as error:
             return Outcome(Verdict.UNKNOWN, f"the order may have been handed over, its record says: {error}")
 

@@ -63,7 +63,7 @@ def _quiet_leader(world: World) -> Machine | None:
             return None
         if not replica.clock.is_believed:
             return None
-        if machine.http is not None and machine.http.is_calling:
+        if any(target.is_calling for target in machine.targets or ()):
             return None
         if replica.meta.seq != world.quorum.last:
             return None

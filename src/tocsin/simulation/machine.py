@@ -131,7 +131,7 @@ class Machine:
         self.losses = _Losses()
         self.process: Process | None = None
         self.replica: Replica | None = None
-        self.http: Http | None = None
+        self.targets: tuple[Http, Exec] | None = None
         self.starts = 0
         self.boots = 1
         """How often the machine itself was started."""
@@ -200,7 +200,7 @@ class Machine:
 
     def _let_go(self) -> None:
         process, replica = self.process, self.replica
-        self.process = self.replica = self.http = None
+        self.process = self.replica = self.targets = None
         if process is not None:
             process.kill()
             self._end_authority(process)
@@ -247,7 +247,7 @@ class Machine:
         guard = ClockGuard(clock, paths.clock, f"{self.name} {self.boots}")
         outward = process, clock, guard, around.network, around.receivers, around.worst_moment
         http, herd, command = Http(*outward), Herd(*outward), Exec(*outward, self.workshop)
-        self.http = http
+        self.targets = http, command
         names = list(around.houses())
         return Setup(
             name=self.name,

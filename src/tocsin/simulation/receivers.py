@@ -20,8 +20,8 @@ from tocsin.targets.contract import Order
 Manner = Literal["steady", "slow", "failing", "hanging", "silent"]
 MANNERS: tuple[Manner, ...] = ("steady", "slow", "failing", "hanging", "silent")
 KINDS = ("plain", "idempotent", "fenced")
-SLOWLY_CONNECTED_S = 2.5
-"""Longer than a leader's authority lasts at a time."""
+SLOWLY_CONNECTED_S = 1.7
+"""A little longer than a leader's authority lasts at a time."""
 
 
 class Deed(NamedTuple):

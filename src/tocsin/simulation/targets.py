@@ -10,10 +10,10 @@ import msgspec
 
 from tocsin.clock import Clock
 from tocsin.cron import parse_duration
-from tocsin.model.target import HttpTarget, TargetSpec
+from tocsin.model.target import ExecTarget, HttpTarget, TargetSpec
 from tocsin.simulation.clocks import MachineClock
 from tocsin.simulation.network import Network
-from tocsin.simulation.receivers import Receivers
+from tocsin.simulation.receivers import SLOWLY_CONNECTED_S, Receivers
 from tocsin.simulation.virtual import Process
 from tocsin.simulation.workshop import Workshop
 from tocsin.targets.authority import has_ended
@@ -66,10 +66,8 @@ class _Base:
         return 0
 
 
-class Http(_Base):
-    """Calls over the network, which cannot be looked up."""
-
-    kind: ClassVar[str] = "http"
+class _Connecting(_Base):
+    """One whose calls take their time until they go out."""
 
     def __init__(
         self,
@@ -81,7 +79,6 @@ class Http(_Base):
         worst_moment: WorstMoment,
     ) -> None:
         super().__init__(process, clock, guard, network, receivers, worst_moment)
-        self._calls: dict[tuple[str, int], asyncio.Future[Outcome]] = {}
         self._connecting = 0
         self._renewed: dict[int, float] = {}
         """By terms: how long authority lasts, as it was told since the order was made."""
@@ -91,10 +88,7 @@ class Http(_Base):
 
     @property
     def is_calling(self) -> bool:
-        return bool(self._calls or self._connecting)
-
-    def idempotent(self, spec: TargetSpec) -> bool:
-        return isinstance(spec, HttpTarget) and spec.idempotent
+        return self._connecting > 0
 
     def _end_s(self, order: Order) -> float | None:
         """When authority ends, or the deadline passes."""
@@ -115,6 +109,31 @@ class Http(_Base):
         finally:
             self._connecting -= 1
         return True
+
+
+class Http(_Connecting):
+    """Calls over the network, which cannot be looked up."""
+
+    kind: ClassVar[str] = "http"
+
+    def __init__(
+        self,
+        process: Process,
+        clock: MachineClock,
+        guard: Clock,
+        network: Network,
+        receivers: Receivers,
+        worst_moment: WorstMoment,
+    ) -> None:
+        super().__init__(process, clock, guard, network, receivers, worst_moment)
+        self._calls: dict[tuple[str, int], asyncio.Future[Outcome]] = {}
+
+    @property
+    def is_calling(self) -> bool:
+        return bool(self._calls) or super().is_calling
+
+    def idempotent(self, spec: TargetSpec) -> bool:
+        return isinstance(spec, HttpTarget) and spec.idempotent
 
     async def launch(self, order: Order) -> Outcome:
         assert isinstance(order.target, HttpTarget)
@@ -185,7 +204,7 @@ _OUTCOMES = {
 }
 
 
-class Exec(_Base):
+class Exec(_Connecting):
     """Commands on the machine itself, which its disk remembers."""
 
     kind: ClassVar[str] = "exec"
@@ -208,13 +227,17 @@ class Exec(_Base):
         return False
 
     async def launch(self, order: Order) -> Outcome:
+        assert isinstance(order.target, ExecTarget)
+        if order.target.shell == "slow" and not await self._connect(order, SLOWLY_CONNECTED_S):
+            return TOO_LATE
+        order = msgspec.structs.replace(order, until_s=self._end_s(order))
         if not await self._may_call(order):
             return TOO_LATE
         # The helper that starts commands looks once more, in the last moment.
         if has_ended(order.until_s, self._clock.elapsed_s()):
             return TOO_LATE
         self._workshop.begin(order, self._process, self._clock.wall_ms())
-        return ACCEPTED
+        return msgspec.structs.replace(ACCEPTED, called_ms=self._guard.wall_ms())
 
     async def watch(self, order: Order) -> Outcome:
         return await self._workshop.watch(order.name, order.attempt)

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from tocsin.model.schedule import Schedule
-from tocsin.model.target import HttpTarget
+from tocsin.model.target import ExecTarget, HttpTarget
 from tocsin.simulation.checkers.contract import Checker, Finding
 from tocsin.simulation.checkers.reading import (
     OPEN,
@@ -200,10 +200,13 @@ def _on_time(history: History, final: Final) -> Iterator[Finding]:
             yield Finding(row.started_ms, text, row.name)
 
 
-def _connecting_ms(schedule: Schedule) -> float:
+def _connecting_ms(schedule: Schedule) -> int:
     """A launch has started when its call went out."""
-    is_slow = isinstance(schedule.target, HttpTarget) and "-slow" in schedule.target.url
-    return SLOWLY_CONNECTED_S * 1000 if is_slow else 0.0
+    target = schedule.target
+    is_slow = (isinstance(target, HttpTarget) and "-slow" in target.url) or (
+        isinstance(target, ExecTarget) and target.shell == "slow"
+    )
+    return round(SLOWLY_CONNECTED_S * 1000) if is_slow else 0
 
 
 CHECKER = Checker("calm", "After the faults the service catches up and is on time", check)

@@ -9,7 +9,7 @@ import pytest
 from tests.core.desk import Desk, schedule_of
 
 from tocsin.model import change as c
-from tocsin.model.command import Backfill, DeleteSchedule, PutSchedule
+from tocsin.model.command import Backfill, DeleteSchedule, PutSchedule, SwitchSchedule
 from tocsin.state import queries, retention
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
@@ -113,6 +113,19 @@ def launches_that_are_under_way_push_nothing_out_of_the_history(desk: Desk, coun
     _launch(desk, 1)
     desk.forget_on(keep)
     assert _count(desk, "launch") == 4
+
+
+def launches_that_are_under_way_push_nothing_out_of_the_history_of_others(desk: Desk) -> None:
+    _launch(desk, 6)
+    desk.command(PutSchedule(schedule_of(id="hangs", cron="@every 10s")))
+    desk.command(SwitchSchedule("s", False))
+    _launch(desk, 20, end=False)
+    desk.forget(total=6)
+    assert len(desk.states_of("s")) == 6
+    for lid in list(desk.flights):
+        desk.end(lid, SUCCEEDED)
+    desk.forget(total=6)
+    assert _count(desk, "launch") == 6
 
 
 def a_lower_limit_holds_for_schedules_that_launch_no_more(desk: Desk) -> None:

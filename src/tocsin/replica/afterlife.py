@@ -20,6 +20,8 @@ from tocsin.replica.terms import OwnTerms
 from tocsin.targets.contract import Order, Outcome, Target, Verdict
 
 TERMS_KEPT = 16
+ASKED_WITHIN_S = 4.0
+"""So long a replica that stops waits for somebody to ask for the last answers. It keeps them on its disk too."""
 UNKNOWN = Fate("unknown")
 
 
@@ -101,8 +103,11 @@ class Afterlife:
     async def finish(self, grace_s: float) -> None:
         """Give calls that are under way a moment to end and to be asked after, then let go."""
         until_s = self._clock.elapsed_s() + grace_s
-        while self._clock.elapsed_s() < until_s and self._is_needed():
+        called_s = self._clock.elapsed_s()
+        while self._clock.elapsed_s() < min(until_s, called_s + ASKED_WITHIN_S) and self._is_needed():
             await self._clock.wait(asyncio.Event(), 0.05)
+            if self._is_calling():
+                called_s = self._clock.elapsed_s()
         await asyncio.to_thread(self._answers.save, self._known_answers(), self._clock.wall_ms())
         for launcher in self._launchers.values():
             await launcher.drain(grace_s=0.0)
@@ -116,6 +121,9 @@ class Afterlife:
             for (name, attempt), outcome in launcher.unwritten().items()
             if outcome is not None
         ]
+
+    def _is_calling(self) -> bool:
+        return any(launcher.is_calling for launcher in self._launchers.values())
 
     def _is_needed(self) -> bool:
         return any(

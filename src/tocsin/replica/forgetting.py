@@ -93,6 +93,8 @@ class Forgetting:
             self._ahead_of_s(now_ms),
         )
         too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
+        if too_many > 0:  # launches under way are none of the kept ones
+            too_many -= retention.count_open(db)
         old = retention.old(db, self._after_lid, before_ms, now_ms, too_many, OLD_AT_ONCE)
         self._after_lid = old.stays_upto_lid
         self._left.update(dict.fromkeys(new.left))

@@ -173,6 +173,14 @@ def surplus(
     return Surplus(found, stays_upto_sid, is_last=not found and len(rows) < look_at)
 
 
+def count_open(db: sqlite3.Connection) -> int:
+    """How many launches are under way in all."""
+    (found,) = db.execute(
+        f"SELECT count(*) FROM launch INDEXED BY launch_open WHERE state < {CLOSED_FROM}"
+    ).fetchone()
+    return int(found)
+
+
 def _open(db: sqlite3.Connection, sid: int, upto_lid: int) -> int:
     """How many launches of a schedule are under way: they push nothing out of its history."""
     (found,) = db.execute(

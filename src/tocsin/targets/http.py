@@ -36,7 +36,8 @@ from tocsin.targets.fence import Denied, Fence
 from tocsin.targets.message import body_of, headers_of
 from tocsin.targets.passage import Passage, guarded_session
 from tocsin.targets.resolver import FencedResolver
-from tocsin.targets.secrets import SecretMissingError, SecretRules, Secrets, read_secrets, uses_of
+from tocsin.targets.secret_reader import SecretReader
+from tocsin.targets.secrets import SecretMissingError, SecretRules, Secrets
 
 _EXCERPT_BYTES_MAX = 4096
 _EXCERPT_CHARS_MAX = 300
@@ -69,7 +70,7 @@ class HttpTarget:
     ) -> None:
         self._clock = clock or SystemClock()
         self._fence = fence or Fence()
-        self._secrets = secrets or SecretRules()
+        self._secrets = SecretReader(secrets or SecretRules())
         self._own_resolver = resolver
         self._resolver: FencedResolver | None = None
         self._connections_max = connections_max
@@ -152,9 +153,9 @@ class _Call:
         spec: HttpSpec,
         order: Order,
         clock: Clock,
-        rules: SecretRules,
+        reader: SecretReader,
     ) -> None:
-        self._rules = rules
+        self._reader = reader
         self._secrets = Secrets()
         self._session = session
         self._spec = spec
@@ -210,8 +211,10 @@ class _Call:
         try:
             async with limit, self._passage.within_authority():
                 return await self._send(await self._read_secrets())
-        except (Denied, SecretMissingError) as error:
-            return Outcome(Verdict.NOT_STARTED, str(error), permanent=True)
+        except Denied as denied:
+            return Outcome(Verdict.NOT_STARTED, str(denied), permanent=True)
+        except SecretMissingError as missing:
+            return Outcome(Verdict.NOT_STARTED, str(missing), permanent=missing.permanent)
         except TimeoutError:
             return self._interrupted(
                 _silence(timeout_s, loop.time() - began_s), f"no connection within {timeout_s:g}s"
@@ -233,9 +236,7 @@ class _Call:
         limit.reschedule(now_s + (_READ_S if is_unread else _ROUND_S))
 
     async def _read_secrets(self) -> Secrets:
-        # On a thread: a secret's file may be on a file system that does not answer.
-        if uses_of(self._spec):
-            self._secrets = await asyncio.to_thread(read_secrets, self._spec, self._rules)
+        self._secrets = await self._reader.read(self._spec)
         return self._secrets
 
     async def _send(self, secrets: Secrets) -> Outcome:

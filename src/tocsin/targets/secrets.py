@@ -27,6 +27,11 @@ SECRET_BYTES_MAX = 64 * 1024
 class SecretMissingError(Exception):
     """The reference leads to nothing. ``str()`` names the reference, never a value."""
 
+    def __init__(self, reason: str, *, permanent: bool = False) -> None:
+        super().__init__(reason)
+        self.permanent = permanent
+        """Trying again cannot help. A file may be replaced at this moment, or its file system come back."""
+
 
 class Use(msgspec.Struct, frozen=True):
     """A secret, and what a call does with it."""
@@ -116,12 +121,16 @@ def read_secret(use: Use, rules: SecretRules | None = None) -> bytes:
     reference = use.reference
     scheme, _, where = reference.partition(":")
     if scheme not in ("env", "file"):
-        raise SecretMissingError("the secret is not a reference; allowed: env:NAME or file:/path")
+        raise SecretMissingError(
+            "the secret is not a reference; allowed: env:NAME or file:/path", permanent=True
+        )
     if refusal := rules.refusal(use):
-        raise SecretMissingError(refusal)
+        raise SecretMissingError(refusal, permanent=True)
     value = os.environ.get(where, "").encode() if scheme == "env" else _read_file(where, rules)
     if not value:
-        raise SecretMissingError(f"the secret {reference} cannot be read on this machine, or is empty")
+        raise SecretMissingError(
+            f"the secret {reference} cannot be read on this machine, or is empty", permanent=scheme == "env"
+        )
     return value
 
 
@@ -140,20 +149,16 @@ class Secrets(msgspec.Struct, frozen=True):
         return text
 
 
-def read_secrets(spec: HttpTarget, rules: SecretRules) -> Secrets:
-    """All that a call needs. Raises SecretMissingError."""
-    uses = uses_of(spec)
-    keys = [read_secret(use, rules) for use in uses if not use.is_sent]
-    return Secrets(keys, {use.reference: _text(use, rules) for use in uses if use.is_sent})
-
-
-def _text(use: Use, rules: SecretRules) -> str:
+def as_text(use: Use, value: bytes) -> str:
+    """To be sent."""
     try:
-        text = read_secret(use, rules).decode()
+        text = value.decode()
     except UnicodeDecodeError:
         text = "\0"
     if not text.isprintable():
-        raise SecretMissingError(f"the secret {use.reference} holds characters that cannot be sent")
+        raise SecretMissingError(
+            f"the secret {use.reference} holds characters that cannot be sent", permanent=True
+        )
     return text
 
 

@@ -95,11 +95,17 @@ def _user(name: str | None) -> pwd.struct_passwd | None:
     if os.geteuid() == user.pw_uid:
         return None
     if os.geteuid() != 0:
-        mine = pwd.getpwuid(os.geteuid()).pw_name
         raise NotStartedError(
-            f"only root can run a command as {name!r}; this service runs as {mine!r}", permanent=True
+            f"only root can run a command as {name!r}; this service runs as {_own_name()!r}", permanent=True
         )
     return user
+
+
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container may run under a number that has no name
+        return str(os.geteuid())
 
 
 def _env_of(user: pwd.struct_passwd | None) -> dict[str, str]:

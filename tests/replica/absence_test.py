@@ -14,7 +14,7 @@ from tocsin.journal.original import Original
 from tocsin.replica import absence, presence
 from tocsin.replica.absence import ABSENCE_MS, AbsenceMeter
 from tocsin.replica.liveness import WEDGED_S, DiskProbe, Liveness
-from tocsin.replica.office import RENEW_S
+from tocsin.replica.office import RENEW_S, SoleOffice
 from tocsin.replica.replica import Replica
 
 
@@ -80,6 +80,31 @@ def a_machine_that_slept_was_absent(tmp_path: Path) -> None:
         assert replica.meta.present_since_ms - replica.meta.absent_since_ms > 590_000
 
     run(tmp_path, work)
+
+
+@pytest.mark.parametrize(("hangs_s", "is_absent"), [(0.0, False), (5.0, False), (20.0, True)])
+def a_disk_that_hangs_is_an_absence(hangs_s: float, is_absent: bool) -> None:
+    """What falls due meanwhile is not launched all at once when it answers, though the process was there."""
+    clock = LeapClock()
+    office = SoleOffice(clock)
+    office.renewed(clock.elapsed_s())
+    began_ms = clock.wall_ms()
+
+    def ticks(for_s: float) -> None:
+        for _ in range(int(for_s * 2)):
+            clock.ahead_s += 0.5
+            office.tick()
+
+    ticks(10)
+    office.offered()
+    ticks(hangs_s)
+    office.answered()
+    office.renewed(clock.elapsed_s())
+    ticks(1)
+    since_ms = office._meter.since_ms(clock.wall_ms())
+    assert (since_ms is not None) == is_absent
+    if since_ms is not None:
+        assert 9_000 < since_ms - began_ms < 12_000
 
 
 def quiet_minutes_before_a_crash_are_no_absence(tmp_path: Path) -> None:

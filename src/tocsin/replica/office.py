@@ -56,6 +56,10 @@ class DoubtingLeader(NamedTuple):
     """Of the time that it counts on from the last one that was believed, from the clock here that never steps."""
 
 
+HANGING_S = 1.0
+"""A disk that takes longer for one entry hangs: as long as it does, nobody is there who could launch anything."""
+
+
 class Office(Protocol):
     """The right to write entries and to call targets."""
 
@@ -87,6 +91,12 @@ class Office(Protocol):
     def renewed(self, sent_s: float) -> None:
         """An entry of ours, sent after that moment, was acknowledged."""
         ...
+
+    def offered(self) -> None:
+        """An entry is offered to the journal; ``answered`` follows, however that ends."""
+        ...
+
+    def answered(self) -> None: ...
 
     def refused(self) -> None:
         """Certain that nothing can be written at this moment."""
@@ -125,6 +135,7 @@ class SoleOffice:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._in_office = self._is_refused = False
+        self._offered_s: float | None = None
         self._meter = AbsenceMeter()
         self.former_ms = 0
         """When the former process was last there."""
@@ -150,6 +161,12 @@ class SoleOffice:
             self._in_office = True
             self._meter.restart(self._clock.wall_ms())
 
+    def offered(self) -> None:
+        self._offered_s = self._clock.elapsed_s()
+
+    def answered(self) -> None:
+        self._offered_s = None
+
     def refused(self) -> None:
         self._is_refused = True
 
@@ -161,7 +178,9 @@ class SoleOffice:
 
     def tick(self) -> None:
         """This process is there, by a thread of its own: neither paused nor suspended, and it can write."""
-        if not self._is_refused:
+        offered_s = self._offered_s
+        is_hanging = offered_s is not None and self._clock.elapsed_s() - offered_s > HANGING_S
+        if not self._is_refused and not is_hanging:
             self._meter.acknowledged(self._clock.wall_ms())
 
     def absent_since_ms(self, now_ms: int) -> int | None:
@@ -328,6 +347,12 @@ class ElectedOffice:
             return
         self._until_s = max(self._until_s, sent_s + LEADER_S)
         self._meter.acknowledged(self._clock.wall_ms())
+
+    def offered(self) -> None:
+        return
+
+    def answered(self) -> None:
+        return
 
     def refused(self) -> None:
         return  # then presence is refused as well

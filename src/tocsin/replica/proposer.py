@@ -91,10 +91,13 @@ class Proposer:
         executed = await self._execute(entry)
         try:
             self.sent_s = sent_s = self._clock.elapsed_s()
+            self._office.offered()
             await self._append(entry.id, executed.raw, after, election)
         except (Exception, asyncio.CancelledError):
             await self._on_state(executed.roll_back)
             raise
+        finally:
+            self._office.answered()
         self._office.renewed(sent_s)
         self.append_s = self._clock.elapsed_s() - sent_s
         self._metrics.append_seconds.observe(self.append_s)

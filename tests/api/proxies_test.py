@@ -132,6 +132,16 @@ def trusted_proxies_are_refused_where_nobody_needs_a_token() -> None:
     Settings(trusted_proxies="10.0.0.1, 2001:db8::/32", tokens="always").check()
 
 
+def whoever_came_by_https_is_told_to_come_so_again(start: Any, tmp_path: Any) -> None:
+    service = start(tmp_path / "data", "--tokens", "always", "--trusted-proxies", "127.0.0.1")
+    for path, accept in (("/v1/schedules", "*/*"), ("/login", "text/html"), ("/nothing", "text/html")):
+        headers = {"X-Forwarded-For": "203.0.113.9", "Accept": accept}
+        plain = service.ask("GET", path, headers=headers, raw=True)
+        assert "strict-transport-security" not in plain.headers
+        secure = service.ask("GET", path, headers={**headers, "X-Forwarded-Proto": "https"}, raw=True)
+        assert secure.headers["strict-transport-security"] == "max-age=31536000"
+
+
 def a_wrong_token_is_logged_with_the_address_of_the_client(start: Any, tmp_path: Any) -> None:
     service = start(
         tmp_path / "data", "--tokens", "always", "--trusted-proxies", "127.0.0.1", "--log-format", "json"

@@ -155,6 +155,28 @@ def a_list_is_narrowed_by_labels_and_by_whether_they_are_enabled(service):
     assert ids("enabled=true") == ["label/a", "label/b"]
 
 
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [("schedules", "label", "a=b"), ("launches", "state", "failed"), ("events", "kind", "launch.*")],
+)
+def a_parameter_cannot_be_given_more_often_than_the_description_says(service, path, field, value):
+    (described,) = [
+        each
+        for each in service.ask("GET", "/openapi.json").json["paths"][f"/v1/{path}"]["get"]["parameters"]
+        if each["name"] == field
+    ]
+    most = (
+        described["schema"]["maxItems"] if "maxItems" in described["schema"] else _most(described["schema"])
+    )
+    answer = service.ask("GET", f"/v1/{path}?" + "&".join([f"{field}={value}"] * (most + 1)))
+    assert (answer.status, answer.json["field"]) == (400, field)
+
+
+def _most(schema):
+    """Of the one of several that is a list."""
+    return next(each["maxItems"] for each in schema["oneOf"] if "maxItems" in each)
+
+
 def a_list_is_narrowed_by_the_kind_of_target(service):
     service.create("kind/a", target={"kind": "exec", "argv": ["true"]})
     service.create("kind/b")

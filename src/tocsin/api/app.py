@@ -21,6 +21,7 @@ from tocsin.api.door.guard import BODY_BYTES_MAX
 from tocsin.api.door.measured import Measured
 from tocsin.api.door.methods import Methods
 from tocsin.api.door.proxies import BehindProxies, TrustedProxies
+from tocsin.api.door.transport_security import TransportSecurity
 from tocsin.api.lazy_pages import WithPages
 from tocsin.api.resources import (
     activity,
@@ -71,8 +72,9 @@ def build_app(
     app = WithPages(_router(service, given), lambda: _router(service, given, pages.handlers()))
     gate = Gate(Direct(Methods(app), service), service.doorkeeper, replica.clock, settings.rate_limit)
     measured = Measured(pages.around(gate), replica.metrics, replica.clock, is_logged=settings.access_log)
+    secured = TransportSecurity(measured)
     trusted = TrustedProxies(settings.proxy_networks())
-    return BehindProxies(measured, trusted) if trusted else measured
+    return BehindProxies(secured, trusted) if trusted else secured
 
 
 def _router(service: Service, streams: Streams, pages: Sequence[HTTPRouteHandler] = ()) -> Litestar:

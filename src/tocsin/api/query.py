@@ -27,6 +27,8 @@ from tocsin.model.schedule import LABELS_MAX
 from tocsin.model.target import KINDS
 
 PAGE_MAX = 1000
+REPEATED_MAX = 32
+"""So often a parameter may be given that may be given several times."""
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@+-]*(/(?!\.{1,2}(/|$))[A-Za-z0-9._@+-]+)*$"
 PREFIX_PATTERN = r"^([A-Za-z0-9][A-Za-z0-9._@+/-]*)?$"
 _CURSOR_PATTERN = r"^([A-Za-z0-9_-]{6,300})?$"
@@ -225,6 +227,7 @@ def prefix_of(text: str) -> str:
 
 def labels_of(pairs: list[str] | None) -> dict[str, str]:
     """``key=value`` pairs. One key cannot have two values at once."""
+    check_few(pairs, LABELS_MAX, "label")
     labels: dict[str, str] = {}
     for pair in pairs or ():
         key, sign, value = pair.partition("=")
@@ -239,6 +242,17 @@ def labels_of(pairs: list[str] | None) -> dict[str, str]:
                 allowed="one value for each key",
             )
     return labels
+
+
+def check_few(given: Sequence[str] | None, most: int, field: str) -> None:
+    """As the description says of a parameter that may be given several times."""
+    if given is not None and len(given) > most:
+        raise InvalidInput(
+            f"{len(given)} times {field!r} are too many",
+            field=field,
+            value=len(given),
+            allowed=f"up to {most}",
+        )
 
 
 def check_label(key: str, value: str) -> None:

@@ -85,7 +85,10 @@ async def events(
         list[str] | None,
         QueryParameter(
             description="Only these. May be given several times, or as `launch.failed,schedule.*`.",
-            schema_extra={"items": {"type": "string", "examples": ["launch.*", *KINDS]}},
+            schema_extra={
+                "items": {"type": "string", "examples": ["launch.*", *KINDS]},
+                "maxItems": query.REPEATED_MAX,
+            },
         ),
     ] = None,
     follow: Annotated[
@@ -94,6 +97,7 @@ async def events(
 ) -> EventStream:
     """As server-sent events. Without an id the stream begins with what comes next."""
     replica = service.replica
+    query.check_few(kind, query.REPEATED_MAX, "kind")
     given = [part for text in kind or () for part in text.split(",") if part]
     if schedule is not None:
         require_reach(caller, schedule)

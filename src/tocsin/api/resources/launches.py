@@ -41,7 +41,10 @@ async def list_launches(
         QueryParameter(
             name="state",
             description="Only launches in this state. May be given several times, or as `failed,in_doubt`.",
-            schema_extra={"items": {"type": "string", "enum": list(views.all_states())}},
+            schema_extra={
+                "items": {"type": "string", "enum": list(views.all_states())},
+                "maxItems": query.REPEATED_MAX,
+            },
         ),
     ] = None,
     since: Annotated[str | None, query.moment("Only instants at or after this moment.")] = None,
@@ -167,6 +170,7 @@ def detail(db: sqlite3.Connection, name: str) -> LaunchDetail:
 
 
 def _states(given: list[str] | None) -> list[str]:
+    query.check_few(given, query.REPEATED_MAX, "state")
     known = list(views.all_states())
     states = [state for part in given or () for state in part.split(",")]
     for state in states:

@@ -108,3 +108,12 @@ def a_backfill_that_waits_for_a_limit_is_counted_and_explained(limited: Service,
     told = limited.ask("GET", "/v1/schedules/pay/hourly:why").json
     assert told["answer"].endswith("It waits: the limit team=payroll 1/d is reached.")
     assert [launch["state"] for launch in told["launches"]] == ["queued"]
+
+
+def a_token_with_a_prefix_gets_metrics_without_words_of_others(limited: Service) -> None:
+    wanted = {"name": "press", "scopes": ["read"], "prefixes": ["press/"]}
+    token = limited.ask("POST", "/v1/tokens", wanted).json["token"]
+    assert b"payroll" in limited.ask("GET", "/metrics", raw=True).body
+    answer = limited.as_(token).ask("GET", "/metrics", raw=True)
+    assert b'tocsin_limited{limit="other"}' in answer.body
+    assert b"payroll" not in answer.body

@@ -16,6 +16,7 @@ from tests.api.conftest import Service
 
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
+from tocsin.model.audit import AuditCounts
 from tocsin.model.command import PutSchedule
 from tocsin.model.schedule import convert
 from tocsin.node import compose
@@ -267,3 +268,24 @@ def a_damaged_snapshot_is_passed_over_and_told(tmp_path: Path) -> None:
     numbers = Numbers(asyncio.run(again()).decode())
     assert numbers("tocsin_snapshots_damaged_total") == 1
     assert numbers("tocsin_state_rebuilds_total", source="snapshot") == 1
+
+
+def whoever_may_not_see_all_schedules_is_not_shown_words_of_others() -> None:
+    metrics = Metrics(["team"])
+    for team, number in (("payroll", 3), ("press", 4)):
+        values = metrics.audit.breakdown.of({"team": team})
+        metrics.audit.count(values, AuditCounts(expected=number, started=number))
+        metrics.limited.labels(f"label:team={team}").set(number)
+    shown, hidden = metrics.text().decode(), metrics.text(with_words=False).decode()
+    assert "payroll" in shown
+    assert "payroll" not in hidden
+    assert "press" not in hidden
+    found = _samples(hidden)
+    assert found["tocsin_audit_expected_total", frozenset({("label_team", "other")})] == 7
+    assert found["tocsin_limited", frozenset({("limit", "other")})] == 7
+    own = {
+        key: value
+        for key, value in _samples(shown).items()
+        if not dict(key[1]).keys() & {"label_team", "limit"}
+    }
+    assert own.items() <= found.items()

@@ -27,6 +27,7 @@ from tocsin.model.launch import CLOSED_FROM, LaunchState
 from tocsin.model.target import KINDS
 from tocsin.observe.audit import AuditMetrics
 from tocsin.observe.histogram import LatenessHistogram
+from tocsin.observe.reach import text_without_words
 
 _LATENESS_MS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
 _APPEND_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
@@ -106,8 +107,9 @@ class Metrics:
         self._about_the_moment()
         self.audit = AuditMetrics(self.registry, audit_labels)
 
-    def text(self) -> bytes:
-        return generate_latest(self.registry)
+    def text(self, *, with_words: bool = True) -> bytes:
+        """``with_words``: also labels of schedules, which are not for every reader."""
+        return generate_latest(self.registry) if with_words else text_without_words(self.registry)
 
     def request(self, method: str, status: int, seconds: float | None, route: str = OTHER) -> None:
         """A request was answered. ``seconds`` is None for a stream, which takes as long as its reader likes."""

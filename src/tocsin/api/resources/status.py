@@ -101,10 +101,12 @@ async def ready(service: Given) -> Response[str] | Response[bytes]:
         "service", "Metrics for Prometheus", answers={200: ("Its text format.", str, (CONTENT_TYPE_LATEST,))}
     ),
 )
-async def metrics(service: Given) -> Response[bytes]:
-    """Prometheus text. What is a fact of the state is looked up when it is asked for."""
+async def metrics(service: Given, caller: WhoAsks) -> Response[bytes]:
+    """Prometheus text. What is a fact of the state is looked up when it is asked for. A token that is limited to
+    prefixes is not shown the values of labels, nor the names of limits."""
     _measure(service, await health.look(service))
-    return Response(service.replica.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
+    text = service.replica.metrics.text(with_words=caller.reaches_all)
+    return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 HANDLERS = (status, alive, ready, metrics)

@@ -19,6 +19,7 @@ from tocsin.observe.metrics import Metrics
 from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Flight, flight_of_row
+from tocsin.replica.kept_answers import KeptAnswers
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.office import SoleOffice
 from tocsin.replica.outcomes import changes_of, settlement_of
@@ -96,9 +97,9 @@ class _Scene:
         self.target = target
         self.launcher = Launcher({"null": target}, office, clock, lambda: None, lambda: counted_since_ms)
         elsewhere = Elsewhere(_nobody_answers, _nobody_stops, self.launcher, clock, lambda: None)
-        self.concluder = Concluder(
-            "a", self.launcher, elsewhere, Metrics(()), OwnTerms(Path("unused"), Path("unused"))
-        )
+        own = OwnTerms(Path("unused"), Path("unused"))
+        answers = KeptAnswers(Path("unused"), own)
+        self.concluder = Concluder("a", self.launcher, elsewhere, Metrics(()), own, answers)
 
 
 async def _nobody_stops(host: str, asked: Asked, reason: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -68,6 +69,7 @@ def what_was_meant_to_be_a_reference_and_is_none_is_refused(
     answer = _create(service, "wrong/reference", **target)
     assert answer.status == 400
     assert answer.json["field"] == field
+    assert re.search("reference", answer.json["detail"])
 
 
 def a_dollar_alone_is_no_reference(service: Service) -> None:

@@ -28,7 +28,7 @@ from tocsin.model.target import KINDS
 
 PAGE_MAX = 1000
 REPEATED_MAX = 32
-"""So often a parameter may be given that may be given several times."""
+"""The most values of a parameter that may be given several times."""
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@+-]*(/(?!\.{1,2}(/|$))[A-Za-z0-9._@+-]+)*$"
 PREFIX_PATTERN = r"^([A-Za-z0-9][A-Za-z0-9._@+/-]*)?$"
 _CURSOR_PATTERN = r"^([A-Za-z0-9_-]{6,300})?$"

@@ -1,4 +1,4 @@
-"""What is to be said about a schedule that was written, although it was not refused."""
+"""Warnings about a schedule that was written all the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CREDENTIALS = frozenset(
 
 
 class Warned(Put):
-    """What was written, and what is to be said about it."""
+    """The result of a write, with warnings about it."""
 
     warnings: list[str]
 
@@ -30,7 +30,7 @@ class Warned(Put):
 
 
 def with_warnings(view: ScheduleView, written: object) -> ScheduleView:
-    """The schedule with what is to be said about the write that made it."""
+    """The schedule, with the warnings about the write that made it."""
     return msgspec.structs.replace(view, warnings=written.warnings) if isinstance(written, Warned) else view
 
 

@@ -95,6 +95,7 @@ class HttpTarget(
 
     def check(self) -> None:
         _few(self.success, SUCCESS_MAX, "target.success", "statuses")
+        self._check_references()
         try:
             parts = urlsplit(self.url)
             host, _ = parts.hostname, parts.port
@@ -116,7 +117,6 @@ class HttpTarget(
                 "target.method", f"{self.method!r} is not a method", self.method, allowed=", ".join(_METHODS)
             )
         _check_headers(self.headers)
-        self._check_references(parts.netloc)
         for code in self.success:
             if not re.fullmatch(r"[1-5]xx|[1-5][0-9][0-9]", code):
                 raise _invalid("target.success", f"{code!r} is not a status", code, allowed="204 or 2xx")
@@ -142,8 +142,9 @@ class HttpTarget(
         """To values that are sent."""
         return [found for text in (self.url, *self.headers.values()) for found in references_in(text)]
 
-    def _check_references(self, host: str) -> None:
+    def _check_references(self) -> None:
         """The host is judged when the schedule is written, so it must be known then."""
+        host = re.split(r"[/?#]", self.url.partition("://")[2], maxsplit=1)[0]
         check_references(self.url, "target.url")
         for value in self.headers.values():
             check_references(value, "target.headers")

@@ -26,8 +26,8 @@ from tocsin import __version__
 from tocsin.model.launch import CLOSED_FROM, LaunchState
 from tocsin.model.target import KINDS
 from tocsin.observe.audit import AuditMetrics
+from tocsin.observe.hidden_labels import text_without_words
 from tocsin.observe.histogram import LatenessHistogram
-from tocsin.observe.reach import text_without_words
 
 _LATENESS_MS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
 _APPEND_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)

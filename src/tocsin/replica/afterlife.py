@@ -21,7 +21,7 @@ from tocsin.targets.contract import Order, Outcome, Target, Verdict
 
 TERMS_KEPT = 16
 ASKED_WITHIN_S = 4.0
-"""So long a replica that stops waits for somebody to ask for the last answers. It keeps them on its disk too."""
+"""A replica that stops waits this long for a new leader to ask for the last answers. It keeps them on its disk too."""
 UNKNOWN = Fate("unknown")
 
 

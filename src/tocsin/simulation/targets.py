@@ -44,6 +44,9 @@ class _Base:
         self._network = network
         self._receivers = receivers
         self._worst_moment = worst_moment
+        self._connecting = 0
+        self._renewed: dict[int, float] = {}
+        """By terms: how long authority lasts, as it was told since the order was made."""
 
     async def _may_call(self, order: Order) -> bool:
         if has_ended(order.until_s, self._clock.elapsed_s()):
@@ -67,21 +70,7 @@ class _Base:
 
 
 class _Connecting(_Base):
-    """One whose calls take their time until they go out."""
-
-    def __init__(
-        self,
-        process: Process,
-        clock: MachineClock,
-        guard: Clock,
-        network: Network,
-        receivers: Receivers,
-        worst_moment: WorstMoment,
-    ) -> None:
-        super().__init__(process, clock, guard, network, receivers, worst_moment)
-        self._connecting = 0
-        self._renewed: dict[int, float] = {}
-        """By terms: how long authority lasts, as it was told since the order was made."""
+    """A target whose calls take their time until they go out."""
 
     def in_office(self, term: int, until_s: float) -> None:
         self._renewed[term] = max(until_s, self._renewed.get(term, until_s))

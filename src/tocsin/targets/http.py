@@ -279,7 +279,7 @@ def _silence(timeout_s: float, waited_s: float) -> str:
 def _judge(spec: HttpSpec, status: int, excerpt: str) -> Outcome:
     if any(code in (str(status), f"{status // 100}xx") for code in spec.success):
         return Outcome(Verdict.SUCCEEDED, exit_code=status)
-    # What is no error by its status is not shown: a strange ``success`` would make any address readable.
+    # The body of an answer that is no error is not shown: a strange ``success`` would make any address readable.
     reason = f"HTTP {status}: {excerpt}" if excerpt and status >= 400 else f"HTTP {status}"
     if status in _NOT_THE_RECEIVER:
         return Outcome(Verdict.UNKNOWN, f"{reason} (a gateway answered; the receiver may have acted)", status)

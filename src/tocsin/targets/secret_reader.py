@@ -85,6 +85,6 @@ _NONE = Secrets()
 
 
 def _looked_at(reading: asyncio.Future[bytes]) -> None:
-    """Whoever waited may be gone."""
+    """The call that waited for it may be gone, and asyncio would log an exception that nobody retrieved."""
     if not reading.cancelled():
         reading.exception()

@@ -1,4 +1,4 @@
-"""Whoever has come by https once is to come by https again: a browser then refuses to send a password in clear."""
+"""The header Strict-Transport-Security: a browser that has come by https once never comes by plain http again."""
 
 from __future__ import annotations
 

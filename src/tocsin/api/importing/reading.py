@@ -37,7 +37,7 @@ class Rules(msgspec.Struct, frozen=True):
     caller: Caller
     permissions: Permissions
     rows_max: int = ROWS_MAX
-    """So many are written at once."""
+    """The number of schedules that are written in one command."""
 
 
 class Read(msgspec.Struct):

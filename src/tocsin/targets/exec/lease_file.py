@@ -22,7 +22,7 @@ class Lease:
         self._term, self._until_s = 0, 0.0
 
     def begin(self) -> None:
-        """What a former process wrote is void."""
+        """Open the file, without the line of a former process."""
         try:
             how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
             self._descriptor = os.open(self.path, how, 0o600)

@@ -89,7 +89,10 @@ def lag_is_what_the_earliest_occurrence_is_overdue(desk: Desk) -> None:
     ("disk", "is_nearly_full"),
     [
         (Disk(10**12, 10**11), False),
-        (Disk(10**12, 4 * 10**10), True),
+        (Disk(10**12, 4 * 10**10), False),
+        (Disk(10**12, 4 * 10**9), True),
+        (Disk(10**11, 4 * 10**9), True),
+        (Disk(10**10, 10**9), False),
         (Disk(10**9, 90 * 1024**2), True),
         (Disk(10**9, 200 * 1024**2), False),
     ],

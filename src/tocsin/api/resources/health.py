@@ -32,6 +32,8 @@ _ABOUT_ROOM = ("no room on the disk", "disk is full", "no space left", "No space
 _ABOUT_DISK = (DISK_TAKES_NO_WRITES, " cannot be written: ", "entries cannot be applied")
 DISK_FREE_PART_MIN = 0.05
 DISK_FREE_BYTES_MIN = 100 * 1024 * 1024
+DISK_FREE_BYTES_ENOUGH = 5 * 1024**3
+"""With so much left a disk is not nearly full, however small a part of it that is: the service has time to be told."""
 
 _UNLESS_REPEATED = "and are left out, unless on_doubt is 'relaunch'. 'tocsin run' launches one nevertheless."
 
@@ -44,7 +46,8 @@ class Disk(NamedTuple):
 
     @property
     def is_nearly_full(self) -> bool:
-        return self.free < DISK_FREE_BYTES_MIN or self.free < self.size * DISK_FREE_PART_MIN
+        part = min(self.size * DISK_FREE_PART_MIN, DISK_FREE_BYTES_ENOUGH)
+        return self.free < max(DISK_FREE_BYTES_MIN, part)
 
 
 class Health(NamedTuple):

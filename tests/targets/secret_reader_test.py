@@ -74,21 +74,102 @@ def a_file_that_cannot_be_read_holds_up_nobody_else(hung: _Hung, tmp_path: Path)
     _run(work)
 
 
-def files_that_cannot_be_read_take_no_more_threads_than_there_are_for_them(
-    hung: _Hung, tmp_path: Path
+def a_herd_with_a_file_for_each_call_reads_all_of_them(tmp_path: Path) -> None:
+    async def work(reader: SecretReader) -> None:
+        paths = [tmp_path / str(number) for number in range(4 * FILES_AT_ONCE)]
+        for path in paths:
+            path.write_text(f"hush {path.name}\n")
+        found = await asyncio.gather(*(reader.read(_spec(f"file:{path}")) for path in paths))
+        assert [each.keys for each in found] == [[f"hush {path.name}".encode()] for path in paths]
+
+    _run(work)
+
+
+def files_that_hang_leave_their_turns_to_others(
+    hung: _Hung, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(secret_reader, "ANSWER_WITHIN_S", 0.05)
+
     async def work(reader: SecretReader) -> None:
         waiting = [
             asyncio.create_task(reader.read(_spec(hung.file(str(number))))) for number in range(FILES_AT_ONCE)
         ]
         await asyncio.sleep(0)
-        with pytest.raises(SecretMissingError, match="too many others") as refused:
+        assert (await reader.read(_spec(f"file:{tmp_path}/key"))).keys == [b"hush"]
+        for call in waiting:
+            with pytest.raises(SecretMissingError, match=r"did not answer within 0.05s") as missing:
+                await call
+            assert not missing.value.permanent
+        with pytest.raises(SecretMissingError, match="the file does not answer"):
+            await reader.read(_spec(hung.file("0")))
+        assert hung.reads == FILES_AT_ONCE, "it is not tried again at once"
+        hung.gate.set()
+
+    _run(work)
+
+
+def a_path_that_leads_to_a_healthy_file_again_is_read_while_the_old_one_still_hangs(
+    hung: _Hung, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_reader, "ANSWER_WITHIN_S", 0.05)
+    monkeypatch.setattr(secret_reader, "TRIED_AGAIN_S", (0.0,))
+
+    async def work(reader: SecretReader) -> None:
+        reference = hung.file("a")
+        with pytest.raises(SecretMissingError):
+            await reader.read(_spec(reference))
+        monkeypatch.setattr(secret_reader, "read_secret", read_secret)
+        assert (await reader.read(_spec(reference))).keys == [b"hush"]
+        hung.gate.set()
+
+    _run(work)
+
+
+def files_that_hang_take_no_more_threads_than_there_are_for_them(
+    hung: _Hung, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_reader, "ANSWER_WITHIN_S", 0.05)
+    monkeypatch.setattr(secret_reader, "HANGING_MAX", 3)
+
+    async def work(reader: SecretReader) -> None:
+        for number in range(3):
+            with pytest.raises(SecretMissingError):
+                await reader.read(_spec(hung.file(str(number))))
+        with pytest.raises(SecretMissingError, match="too many other files"):
             await reader.read(_spec(f"file:{tmp_path}/key"))
-        assert not refused.value.permanent
         assert (await reader.read(_spec("env:HOOK"))).keys == [b"hush"]
         hung.gate.set()
-        await asyncio.gather(*waiting)
-        assert (await reader.read(_spec(f"file:{tmp_path}/key"))).keys == [b"hush"]
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    assert (await reader.read(_spec(f"file:{tmp_path}/key"))).keys == [b"hush"]
+                    return
+                except SecretMissingError:  # the threads are ending
+                    await asyncio.sleep(0.01)
+
+    _run(work)
+
+
+def a_file_that_hangs_is_tried_a_few_times_and_read_again_when_it_answers(
+    hung: _Hung, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_reader, "ANSWER_WITHIN_S", 0.05)
+    monkeypatch.setattr(secret_reader, "TRIED_AGAIN_S", (0.0, 0.0))
+
+    async def work(reader: SecretReader) -> None:
+        reference = hung.file("a")
+        for _ in range(6):
+            with pytest.raises(SecretMissingError):
+                await reader.read(_spec(reference))
+        assert hung.reads == 3
+        hung.gate.set()
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    assert (await reader.read(_spec(reference))).keys == [b"hush"]
+                    return
+                except SecretMissingError:
+                    await asyncio.sleep(0.01)
 
     _run(work)
 

@@ -157,6 +157,7 @@ class _Call:
     ) -> None:
         self._reader = reader
         self._secrets = Secrets()
+        self._has_secrets = False
         self._session = session
         self._spec = spec
         self._order = order
@@ -216,8 +217,9 @@ class _Call:
         except SecretMissingError as missing:
             return Outcome(Verdict.NOT_STARTED, str(missing), permanent=missing.permanent)
         except TimeoutError:
+            late = "no connection" if self._has_secrets else "its secrets were not read"
             return self._interrupted(
-                _silence(timeout_s, loop.time() - began_s), f"no connection within {timeout_s:g}s"
+                _silence(timeout_s, loop.time() - began_s), f"{late} within {timeout_s:g}s"
             )
         except (aiohttp.ClientError, OSError) as error:
             return self._interrupted(f"no answer: {_why(error)}", _why(error))
@@ -237,6 +239,7 @@ class _Call:
 
     async def _read_secrets(self) -> Secrets:
         self._secrets = await self._reader.read(self._spec)
+        self._has_secrets = True
         return self._secrets
 
     async def _send(self, secrets: Secrets) -> Outcome:

@@ -47,6 +47,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rate_limit: int = 2_000
     """How many requests a second one caller may make; 0: any number."""
 
+    session_length: str = "12h"
+    """How long a login at the console lasts, where callers need tokens."""
+
     trusted_proxies: str = ""
     """Proxies in front of the API, addresses or networks separated by commas. Of them it is believed for whom they ask
     (``X-Forwarded-For``, ``X-Forwarded-Proto``). Only where callers need tokens."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.api.access_test import token
 from tests.api.conftest import Service, schedule
+from tests.api.logins import log_in
 
 from tocsin.api.door import guard
 from tocsin.api.problems import HttpRefusal
@@ -20,10 +21,21 @@ def browser(guarded: Service) -> Service:
 
 def _with(guarded: Service, **headers: str) -> dict[str, str]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return {"Cookie": f"theme=dark; tocsin={guarded.token}; other=1", **named}
+    return {"Cookie": f"theme=dark; tocsin={_session(guarded)}; other=1", **named}
 
 
-def a_cookie_is_as_good_as_a_token_for_reading(guarded, browser):
+def _session(guarded: Service) -> str:
+    """One for all tests: each login is recorded."""
+    key = (guarded.port, guarded.token)
+    if key not in _OPENED:
+        _OPENED[key] = log_in(guarded, guarded.token)
+    return _OPENED[key]
+
+
+_OPENED: dict[tuple[int, str], str] = {}
+
+
+def a_session_in_a_cookie_is_as_good_as_a_token_for_reading(guarded, browser):
     assert browser.ask("GET", "/v1/schedules").status == 401
     assert browser.ask("GET", "/v1/schedules", headers=_with(guarded)).status == 200
     assert browser.ask("GET", "/v1/whoami", headers=_with(guarded)).json["name"] == "admin"
@@ -66,7 +78,9 @@ def a_wrong_cookie_is_nobody(guarded, browser):
         "tocsin=",
         "tocsin=x",
         "tocsin=tocsin_0123456789ab_" + "x" * 43,
-        "xtocsin=" + guarded.token,
+        "tocsin=tocsin-session_0123456789abcdef_" + "x" * 43,
+        "tocsin=" + guarded.token,
+        "xtocsin=" + _session(guarded),
         "tocsin",
     ):
         answer = browser.ask("GET", "/v1/schedules", headers={"Cookie": wrong})

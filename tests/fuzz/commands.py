@@ -32,7 +32,7 @@ from tocsin.model.ids import launch_name, parse_launch_name
 from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
 from tocsin.model.new import columns_of
 from tocsin.model.schedule import Checked, Schedule, convert
-from tocsin.model.token import Token
+from tocsin.model.token import Session, Token
 from tocsin.replica.audits import retraced
 from tocsin.replica.flight import Flight, flight_of_row, flights_of_starts
 from tocsin.replica.many import Many, prepare_many
@@ -524,10 +524,16 @@ class World:
         )
 
     def revoke_token(self, chance: random.Random) -> cmd.Command:
-        return cmd.RevokeToken(chance.choice(["t1", "t2", f"{1:012x}"]))
+        return cmd.RevokeToken(chance.choice(["t1", "t2", f"{1:012x}", f"{chance.randrange(30):016x}"]))
+
+    def open_session(self, chance: random.Random) -> cmd.Command:
+        id, token = f"{chance.randrange(30):016x}", f"{chance.choice([1, 1, 2]):012x}"
+        expires_ms = self.desk.now_ms + chance.choice([1_000, 3_600_000])
+        return cmd.OpenSession(Session(id, token, b"h", expires_ms, "::1"))
 
     def note_token_use(self, chance: random.Random) -> cmd.Command:
-        return cmd.NoteTokenUse({f"{1:012x}": self.desk.now_ms, "gone": self.desk.now_ms})
+        ids = (f"{1:012x}", f"{chance.randrange(30):016x}", "gone")
+        return cmd.NoteTokenUse(dict.fromkeys(ids, self.desk.now_ms))
 
     def confirm_clock(self, chance: random.Random) -> cmd.Command:
         return cmd.ConfirmClock(self.desk.now_ms)
@@ -671,6 +677,7 @@ _COMMANDS: tuple[Callable[[World, random.Random], cmd.Command], ...] = (
     *[World.resolve] * 2,
     *[World.backfill] * 2,
     World.create_token,
+    World.open_session,
     World.revoke_token,
     World.note_token_use,
     World.checkpoint,

@@ -15,12 +15,13 @@ from tocsin.model.command import (
     DeleteSchedule,
     LaunchNow,
     NoteTokenUse,
+    OpenSession,
     RepairDue,
     ResolveLaunch,
     RevokeToken,
     SwitchSchedule,
 )
-from tocsin.model.token import Token
+from tocsin.model.token import Session, Token
 from tocsin.targets.contract import SUCCEEDED, Outcome, Verdict
 
 SCHEDULES = ["every/hour", "every/minute", "large", "queued", "retried", "shell/command", "web/hook"]
@@ -145,7 +146,11 @@ def _tokens(desk: Desk) -> None:
             ("nats:every.*",),
         )
         desk.command(CreateToken(token, actor="ann"))
-    desk.command(NoteTokenUse({"0123456789ab": desk.now_ms}))
+    for id in ("0123456789abcdef", "fedcba9876543210"):
+        session = Session(id, "0123456789ab", id.encode().ljust(32, b"."), desk.now_ms * 2, "192.0.2.7")
+        desk.command(OpenSession(session, actor="ci"))
+    desk.command(RevokeToken("fedcba9876543210", actor="ci"))
+    desk.command(NoteTokenUse({"0123456789ab": desk.now_ms, "0123456789abcdef": desk.now_ms}))
     desk.command(RevokeToken("ba9876543210", actor="ann"))
 
 

@@ -13,7 +13,7 @@ from tocsin.model import command as c
 from tocsin.model.entry import Entry
 from tocsin.model.new import NewSchedules
 from tocsin.model.schedule import convert
-from tocsin.model.token import Token
+from tocsin.model.token import Session, Token
 from tocsin.peers import messages
 from tocsin.replica.peers import Answered
 from tocsin.replica.prepare import prepare
@@ -50,7 +50,8 @@ COMMANDS: list[c.Command] = [
     c.ResolveLaunch("billing/payroll-1800000000-manual", "succeeded", "seen", "ann"),
     c.Backfill("billing/payroll", 1_700_000_000, 1_790_000_000, True, 5, "ann"),
     c.CreateToken(TOKEN, "ann"),
-    c.NoteTokenUse({"abc": 7}),
+    c.OpenSession(Session("def", "abc", b"h", 1_900_000_000_000, "::1"), "ci"),
+    c.NoteTokenUse({"abc": 7, "def": 7}),
     c.RevokeToken("abc", "ann"),
     c.DeleteSchedule("billing/payroll", actor="ann"),
     c.MakeCheckpoint("ann"),

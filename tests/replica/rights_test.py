@@ -21,7 +21,7 @@ from tocsin.model import rights
 from tocsin.model.entry import Entry
 from tocsin.model.new import NewSchedules
 from tocsin.model.schedule import convert
-from tocsin.model.token import EVERYBODY, Token, check_token, hash_of
+from tocsin.model.token import EVERYBODY, Session, Token, check_token, hash_of
 from tocsin.replica.replica import Replica
 from tocsin.replica.wishes import Wish, prepared
 from tocsin.state import store, views
@@ -58,6 +58,7 @@ SAMPLES: list[tuple[c.Command, str]] = [
     (c.ConfirmClock(NOW_MS), "confirmClock"),
     (c.RepairDue([SCHEDULE.id]), "repairDue"),
     (c.NoteTokenUse({"ad0000000000": NOW_MS}), "whoAmI"),
+    (c.OpenSession(Session("5e" * 8, "ad0000000000", b"", NOW_MS + 1)), "whoAmI"),
 ]
 
 
@@ -88,7 +89,10 @@ def _prepared(
 
 
 def _by(token: Token | str, command: c.Command) -> c.Command:
-    return msgspec.structs.replace(command, bearer=token if isinstance(token, str) else token.id)
+    id = token if isinstance(token, str) else token.id
+    if isinstance(command, c.OpenSession):  # each opens one for itself
+        command = msgspec.structs.replace(command, session=msgspec.structs.replace(command.session, token=id))
+    return msgspec.structs.replace(command, bearer=id)
 
 
 def every_command_needs_the_same_of_a_token_as_the_request_for_it() -> None:
@@ -307,3 +311,29 @@ def an_admin_cannot_be_limited() -> None:
     with pytest.raises(InvalidInput) as refused:
         check_token("ci", ("admin",), (), ("http",))
     assert refused.value.field == "targets"
+
+
+def a_session_does_what_its_token_may_until_it_expires_is_closed_or_its_token_ends(
+    state: store.Store,
+) -> None:
+    session = Session("5e" * 8, WRITER.id, b"", NOW_MS + 500)
+    other = Session("5f" * 8, OPERATOR.id, b"", NOW_MS + 5_000)
+    opened = [_by(WRITER, c.OpenSession(session)), _by(OPERATOR, c.OpenSession(other))]
+    changes, _ = _prepared(state.db, *opened)
+    apply(state, 2, Entry(b"y" * 16, b"x" * 16, term=0, time_ms=NOW_MS, changes=changes), b"y")
+    deletes, runs = c.DeleteSchedule("billing/payroll"), c.LaunchNow("billing/payroll")
+    assert _prepared(state.db, _by(session.id, deletes))[1] == [None]
+    assert isinstance(_prepared(state.db, _by(session.id, runs))[1][0], Forbidden)
+    assert isinstance(
+        _prepared(state.db, _by(session.id, deletes), now_ms=NOW_MS + 500)[1][0], Unauthenticated
+    )
+    # A session lasts no longer than its token, however long it was meant to.
+    assert _prepared(state.db, _by(other.id, runs), now_ms=NOW_MS + 999)[1] == [None]
+    assert isinstance(_prepared(state.db, _by(other.id, runs), now_ms=NOW_MS + 1_000)[1][0], Unauthenticated)
+    # It opens no further ones.
+    opens = c.OpenSession(Session("60" * 8, WRITER.id, b"", NOW_MS + 500), bearer=session.id)
+    assert isinstance(_prepared(state.db, opens)[1][0], Forbidden)
+    changes, _ = _prepared(state.db, c.RevokeToken(session.id), c.RevokeToken(OPERATOR.name))
+    apply(state, 3, Entry(b"z" * 16, b"y" * 16, term=0, time_ms=NOW_MS, changes=changes), b"z")
+    for id in (session.id, other.id):
+        assert isinstance(_prepared(state.db, _by(id, deletes))[1][0], Unauthenticated)

@@ -22,6 +22,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from tests.api.conftest import Service, eventually
 from tests.api.conftest import service as service
 from tests.api.conftest import start as start
+from tests.api.logins import log_in
 from tests.cluster.cluster import Cluster, Replica
 from tests.cluster.places import on_loopback
 from tests.needs import program
@@ -101,7 +102,8 @@ class Console:
         self.contexts.append(context)
         context.set_default_timeout(PATIENCE_MS)
         if token:
-            cookie = {"name": COOKIE, "value": token, "url": self.service.url, "httpOnly": True}
+            kept = log_in(self.service, token) if self.service.token else token
+            cookie = {"name": COOKIE, "value": kept, "url": self.service.url, "httpOnly": True}
             context.add_cookies([cookie])
         host = urlsplit(self.service.url).netloc
         context.on("page", lambda page: self._trouble.follow(page, host))

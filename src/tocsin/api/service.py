@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 
 from tocsin.api.around import Around
 from tocsin.api.door.access import Doorkeeper
+from tocsin.api.door.sessions import length_of
 from tocsin.api.forecasting import Forecaster
 from tocsin.api.herds import Herds
 from tocsin.api.importing.reader import ReaderPool
@@ -38,7 +39,9 @@ class Service:
     def __init__(self, replica: Replica, settings: Settings, around: Around | None = None) -> None:
         self.replica = replica
         self.around = around or Around()
-        self.doorkeeper = Doorkeeper(replica, tokens_needed=settings.needs_tokens())
+        self.doorkeeper = Doorkeeper(
+            replica, tokens_needed=settings.needs_tokens(), session_s=length_of(settings.session_length)
+        )
         self.permissions = permissions_of(settings)
         self.readers = ReaderPool()
         self.forecaster = Forecaster(replica)

@@ -36,6 +36,9 @@ def serve(
     rate_limit: Annotated[
         int | None, _option("rate_limit", "Requests a second that one caller may make; 0: any.", "2000")
     ] = None,
+    session_length: Annotated[
+        str | None, _option("session_length", "How long a login at the console lasts.", "12h")
+    ] = None,
     trusted_proxies: Annotated[
         str | None,
         _option("trusted_proxies", "Proxies that say for whom they ask: addresses, networks.", "none"),

@@ -69,7 +69,8 @@ def create(
 
 @app.command("list", cls=Command)
 def list_tokens(url: Url = None, as_json: Json = False) -> None:
-    """List all tokens: what they may do, until when, and when they were used last.
+    """List all tokens: what they may do, until when, when they were used last, and the logins at the console that they
+    opened.
 
     Example: tocsin token list
     """
@@ -84,7 +85,9 @@ def list_tokens(url: Url = None, as_json: Json = False) -> None:
 
 @app.command(cls=Command)
 def revoke(name: Name, url: Url = None, as_json: Json = False) -> None:
-    """Make a token worthless, at once. By its name or id.
+    """Make a token worthless, at once, with all logins at the console that it opened. By its name or id.
+
+    With the id of a session, which 'tocsin token list' shows, only that login ends.
 
     Example: tocsin token revoke ci
     """
@@ -175,6 +178,28 @@ def _show(items: list[TokenView]) -> None:
         for token in items
     )
     table(columns[:6] if is_short else columns, (row[:6] for row in rows) if is_short else rows)
+    _show_sessions(items)
+
+
+def _show_sessions(items: list[TokenView]) -> None:
+    from tocsin.cli.present import Column, moment, table
+
+    rows = [
+        (
+            token.name,
+            session.address,
+            moment(session.opened_at),
+            moment(session.expires_at),
+            moment(session.last_used_at) if session.last_used_at else "not yet",
+            session.id,
+        )
+        for token in items
+        for session in token.sessions
+    ]
+    if rows:
+        print()
+        names = ("LOGIN WITH", "FROM", "OPENED", "EXPIRES", "LAST USED", "SESSION")
+        table(tuple(Column(name) for name in names), rows)
 
 
 def _reach(token: TokenView) -> str:

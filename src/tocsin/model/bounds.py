@@ -10,6 +10,7 @@ from tocsin.model.command import (
     ConfirmClock,
     CreateToken,
     NoteTokenUse,
+    OpenSession,
     PutSchedule,
     PutSchedules,
 )
@@ -44,6 +45,8 @@ def check_bounds(command: Command) -> None:
             _within("now", command.now_ms, MOMENT_S_MAX * 1000)
         case CreateToken():
             _within("expires", command.token.expires_ms, MOMENT_S_MAX * 1000)
+        case OpenSession():
+            _within("expires", command.session.expires_ms, MOMENT_S_MAX * 1000)
         case NoteTokenUse():
             for used_ms in command.used_ms.values():
                 _within("used", used_ms, MOMENT_S_MAX * 1000)

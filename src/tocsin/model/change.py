@@ -15,7 +15,7 @@ import msgspec
 
 from tocsin.model.new import NewSchedules
 from tocsin.model.schedule import Schedule
-from tocsin.model.token import Token
+from tocsin.model.token import Session, Token
 
 
 class _Change(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="change"):
@@ -356,6 +356,10 @@ class TokenCreated(_Change, frozen=True):
     actor: str = ""
 
 
+class SessionOpened(_Change, frozen=True):
+    session: Session
+
+
 class TokenRevoked(_Change, frozen=True):
     id: str
     actor: str = ""
@@ -400,6 +404,7 @@ Change = (
     | BackfillRequested
     | DueRepaired
     | TokenCreated
+    | SessionOpened
     | TokenRevoked
     | TokensUsed
 )

@@ -10,7 +10,7 @@ import msgspec
 
 from tocsin.model.new import NewSchedules
 from tocsin.model.schedule import Schedule
-from tocsin.model.token import Token
+from tocsin.model.token import Session, Token
 
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +132,20 @@ class CreateToken(_Asked, frozen=True):
         return f"token {self.token.name}"
 
 
+class OpenSession(_Asked, frozen=True):
+    """Somebody has shown a token at the login of the console."""
+
+    session: Session
+    actor: str = ""
+
+    @property
+    def about(self) -> str:
+        return "a login"
+
+
 class RevokeToken(_Asked, frozen=True):
+    """Of a token by its id or name, or of a session by its id."""
+
     id: str
     actor: str = ""
 
@@ -197,6 +210,7 @@ Command = (
     | ResolveLaunch
     | Backfill
     | CreateToken
+    | OpenSession
     | RevokeToken
     | NoteTokenUse
     | MakeCheckpoint

@@ -22,6 +22,7 @@ from tocsin.model.command import (
     LaunchNow,
     MakeCheckpoint,
     NoteTokenUse,
+    OpenSession,
     PutSchedule,
     PutSchedules,
     RepairDue,
@@ -52,6 +53,7 @@ NEEDS: dict[type[Command], str] = {
     ResolveLaunch: OPERATE,
     Backfill: OPERATE,
     CreateToken: ADMIN,
+    OpenSession: READ,
     RevokeToken: ADMIN,
     NoteTokenUse: READ,
     MakeCheckpoint: ADMIN,
@@ -73,6 +75,8 @@ def check_right(command: Command, token: Token | None, now_ms: int) -> None:
         raise Unauthenticated("the token was revoked or has expired meanwhile")
     caller = caller_of(token)
     require(caller, NEEDS[type(command)])
+    if isinstance(command, OpenSession) and command.session.token != token.id:
+        raise Forbidden("a session can be opened only by the token that it is for")
     for schedule in _schedules_of(command):
         require_reach(caller, schedule)
     if not caller.writes_all:
@@ -132,5 +136,7 @@ def _schedules_of(command: Command) -> list[str]:
             return [parse_launch_name(command.name).schedule]
         case DeleteSchedule() | SwitchSchedule() | LaunchNow() | Backfill():
             return [command.id]
-        case CreateToken() | RevokeToken() | NoteTokenUse() | MakeCheckpoint() | ConfirmClock():
+        case (
+            CreateToken() | OpenSession() | RevokeToken() | NoteTokenUse() | MakeCheckpoint() | ConfirmClock()
+        ):
             return []

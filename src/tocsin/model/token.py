@@ -11,6 +11,9 @@ scopes and, if it is not to reach everything, prefixes of ids::
 
 ``model.token_targets`` tells how a token is limited to some targets.
 
+At the login of the console a token opens a session: ``tocsin-session_<id>_<secret>``, which a browser keeps in place of
+the token. It may do what the token may, until it expires or is closed, and no longer than the token.
+
 A prefix reaches whole parts of an id: ``billing`` and ``billing/`` reach ``billing/payroll``, never ``billing2``.
 """
 
@@ -32,8 +35,11 @@ from tocsin.model.token_targets import check_patterns, permit
 
 READ, WRITE, EXEC, OPERATE, ADMIN = SCOPES = ("read", "write", "exec", "operate", "admin")
 PREFIXES_MAX = 32
+SECRET_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}")
 _TOKEN = re.compile(r"tocsin_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_SESSION = re.compile(r"tocsin-session_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+"""An id of another length: no session has the id of a token."""
 _NOBODY = hashlib.sha256(b"").digest()
 
 
@@ -49,6 +55,28 @@ class Token(msgspec.Struct, frozen=True):
     targets: tuple[str, ...] = ()
 
 
+class Session(msgspec.Struct, frozen=True):
+    """A login at the console, as it is kept."""
+
+    id: str
+    token: str
+    """The id of the token that opened it."""
+    hash: bytes
+    expires_ms: int
+    address: str = ""
+    """Where the browser was."""
+
+
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A login at the console, as it is shown."""
+
+    id: str
+    opened_at: datetime
+    expires_at: datetime
+    last_used_at: datetime | None
+    address: str
+
+
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     """A token as it is shown: never its secret."""
 
@@ -62,6 +90,8 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str
     expires_at: datetime | None
     last_used_at: datetime | None
+    sessions: list[SessionView] = []
+    """Logins at the console that it opened, and that have not expired. Each can be revoked by its id."""
 
 
 class NewTokenView(TokenView, frozen=True, kw_only=True):
@@ -81,7 +111,7 @@ class CallerView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     token: str
-    """The id of the token; empty: none was needed."""
+    """The id of the token, or of the session in a browser; empty: none was needed."""
     scopes: list[str]
     prefixes: list[str]
     targets: list[str] = []
@@ -94,7 +124,7 @@ class Caller(NamedTuple):
     scopes: frozenset[str]
     prefixes: tuple[str, ...] = ()
     token: str = ""
-    """The id of the token that it came with."""
+    """The id of the token, or of the session, that it came with."""
     expires_ms: int | None = None
     targets: tuple[str, ...] = ()
 
@@ -129,6 +159,11 @@ def written(id: str, secret: str) -> str:
     return f"tocsin_{id}_{secret}"
 
 
+def session_written(id: str, secret: str) -> str:
+    """The session as a browser keeps it."""
+    return f"tocsin-session_{id}_{secret}"
+
+
 def hash_of(secret: str) -> bytes:
     """The secret is 256 random bits: nobody guesses their way back through a plain hash."""
     return hashlib.sha256(secret.encode()).digest()
@@ -137,6 +172,12 @@ def hash_of(secret: str) -> bytes:
 def parts_of(text: str) -> tuple[str, str] | None:
     """Id and secret, if it has the form of a token at all."""
     found = _TOKEN.fullmatch(text)
+    return None if found is None else (found[1], found[2])
+
+
+def session_parts_of(text: str) -> tuple[str, str] | None:
+    """Id and secret, if it has the form of a session at all."""
+    found = _SESSION.fullmatch(text)
     return None if found is None else (found[1], found[2])
 
 

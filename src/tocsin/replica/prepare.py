@@ -23,6 +23,7 @@ from tocsin.model.command import (
     LaunchNow,
     MakeCheckpoint,
     NoteTokenUse,
+    OpenSession,
     PutSchedule,
     PutSchedules,
     RepairDue,
@@ -76,6 +77,8 @@ def prepare(db: sqlite3.Connection, command: Command, now_ms: int) -> c.Change:
             return c.BackfillRequested(command.id, instants, command.actor)
         case CreateToken():
             return c.TokenCreated(command.token, command.actor)
+        case OpenSession():
+            return c.SessionOpened(command.session)
         case RevokeToken():
             return c.TokenRevoked(command.id, command.actor)
         case NoteTokenUse():

@@ -28,6 +28,7 @@ _ORDERED = {
     "record": "rid",
     "minute": "at_min",
     "token": "id",
+    "session": "id",
 }
 
 

@@ -220,4 +220,14 @@ CREATE TABLE token (
   expires_ms INTEGER,
   used_ms INTEGER
 ) WITHOUT ROWID;
+
+CREATE TABLE session (            -- logins at the console
+  id TEXT PRIMARY KEY,
+  token TEXT NOT NULL,            -- the id of the token that opened it
+  hash BLOB NOT NULL,
+  opened_ms INTEGER NOT NULL,
+  expires_ms INTEGER NOT NULL,
+  used_ms INTEGER,
+  address TEXT NOT NULL
+) WITHOUT ROWID;
 """

@@ -1,8 +1,8 @@
 """Login and logout, where tokens are needed.
 
-The browser keeps the token in a cookie that no script can read, and sends it back to whichever replica it asks: there
-is no session that could be lost with one. It is not sent along with what pages of other sites start, except for plain
-links; and whoever comes with it may change something only from a page of ours (see ``api.door``).
+Whoever shows a token opens a session (see ``api.door.sessions``). The browser keeps it in a cookie that no script can
+read, and sends it back to whichever replica it asks. It is not sent along with what pages of other sites start, except
+for plain links; and whoever comes with it may change something only from a page of ours (see ``api.door``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote
 
+import structlog
 from litestar import Request, Response, get, post
 from litestar.params import QueryParameter
 
@@ -20,7 +21,8 @@ from tocsin.api.service import Given
 from tocsin.errors import TocsinError
 from tocsin.ui.answer import HEADERS, OPERATION, plain
 
-_KEPT_S = 30 * 86_400
+log = structlog.get_logger()
+
 _WRITTEN = "/?#[]@!$&'()*+,;=:%~-._"
 """What stands in an address as it is. All else, a header could not hold."""
 
@@ -35,19 +37,25 @@ async def login_page(service: Given, to: Annotated[str, QueryParameter()] = "/")
 
 @post("/login", operation_id=OPERATION, include_in_schema=False, request_max_body_size=FORM_BYTES_MAX)
 async def login(request: Request[Any, Any, Any], service: Given) -> Response[Any]:
-    """If the token is good, the browser keeps it."""
+    """If the token is good, a session is opened, and the browser keeps it."""
     sent = await _form(request)
     token, to = sent.get("token", "").strip(), _within(sent.get("to", "/"))
     try:
-        await service.doorkeeper.caller({"authorization": f"Bearer {token}"}, address_of(request.scope))
+        address = address_of(request.scope)
+        caller = await service.doorkeeper.caller({"authorization": f"Bearer {token}"}, address)
+        opened = await service.doorkeeper.sessions.open(caller, address)
     except TocsinError as refused:
         return plain("login.html", status=401, to=to, wrong=f"{refused.message}. {refused.hint}")
-    return _sent_to(to, _cookie(request, token, _KEPT_S))
+    return _sent_to(to, _cookie(request, opened.text, opened.length_s))
 
 
 @post("/logout", operation_id=OPERATION, include_in_schema=False, request_max_body_size=FORM_BYTES_MAX)
-async def logout(request: Request[Any, Any, Any]) -> Response[Any]:
-    """The browser forgets it. The token itself stays valid until it is revoked."""
+async def logout(request: Request[Any, Any, Any], service: Given) -> Response[Any]:
+    """The session is closed, and the browser forgets it. The token itself stays valid until it is revoked."""
+    try:
+        await service.doorkeeper.close_session(request.headers)
+    except TocsinError as refused:
+        log.warning("a logout was not recorded, the session stays open until it expires", reason=str(refused))
     return _sent_to("/login", _cookie(request, "", 0))
 
 
@@ -65,9 +73,9 @@ def _within(to: str) -> str:
     return to if is_ours and not to.startswith("/login") else "/"
 
 
-def _cookie(request: Request[Any, Any, Any], token: str, kept_s: int) -> str:
+def _cookie(request: Request[Any, Any, Any], session: str, kept_s: int) -> str:
     secure = "; Secure" if request.scope["scheme"] == "https" else ""
-    return f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={kept_s}{secure}"
+    return f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Lax; Max-Age={kept_s}{secure}"
 
 
 def _sent_to(to: str, cookie: str = "") -> Response[Any]:

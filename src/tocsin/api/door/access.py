@@ -21,6 +21,7 @@ from litestar.connection import Request
 from litestar.di import NamedDependency
 
 from tocsin.api.door.failed_logins import FailedLogins
+from tocsin.api.door.sessions import Sessions
 from tocsin.errors import AlreadyExists, TocsinError, Unauthenticated
 from tocsin.model import token as tokens
 from tocsin.model.command import CreateToken, NoteTokenUse
@@ -83,9 +84,8 @@ PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/login", "
 STATIC = "/static/"
 """Nor do the files that pages are made with."""
 COOKIE = "tocsin"
-"""In it a browser keeps the token that somebody showed at the login."""
+"""In it a browser keeps the session that somebody opened at the login."""
 USE_NOTED_EVERY_MS = 60_000
-_SECRET_BYTES = 32
 
 WhoAsks = NamedDependency[Caller]
 """How a handler asks who is asking."""
@@ -94,11 +94,13 @@ WhoAsks = NamedDependency[Caller]
 class Doorkeeper:
     """Finds out who is asking."""
 
-    def __init__(self, replica: Replica, *, tokens_needed: bool) -> None:
+    def __init__(self, replica: Replica, *, tokens_needed: bool, session_s: int = 43_200) -> None:
         self._replica = replica
         self._failed = FailedLogins(replica.metrics, replica.clock)
         self.tokens_needed = tokens_needed
+        self.sessions = Sessions(replica, session_s)
         self._held: dict[str, Token] = {}
+        self._sessions: dict[str, Token] = {}
         self._held_of = -1
         self._used_ms: dict[str, int] = {}
         self._noted_ms: dict[str, int] = {}
@@ -106,8 +108,11 @@ class Doorkeeper:
 
     async def caller(self, headers: Mapping[str, str], address: str) -> Caller:
         """Find the caller who sent these headers from that address. Raises ``Unauthenticated``."""
-        given = headers.get("authorization") or self._kept(headers)
+        given = headers.get("authorization")
         if given is None:
+            cookie = self._cookie(headers)
+            if cookie is not None:
+                return await self._caller_in(cookie, address)
             if self.tokens_needed:
                 raise Unauthenticated(
                     "a token is needed here",
@@ -118,40 +123,61 @@ class Doorkeeper:
         parts = tokens.parts_of(text.strip()) if kind.lower() == "bearer" else None
         # What has not even the form of a token takes the same way as a wrong one.
         id, secret = parts or ("", "")
+        return self._checked(secret, (await self._tokens()).get(id), address)
+
+    async def _caller_in(self, cookie: str, address: str) -> Caller:
+        """Find who opened the session that is in this cookie. A token itself is not taken from a cookie."""
+        id, secret = tokens.session_parts_of(cookie) or ("", "")
+        return self._checked(secret, await self._session(id), address)
+
+    def _checked(self, secret: str, token: Token | None, address: str) -> Caller:
         now_ms = self._replica.clock.wall_ms()
-        token = (await self._tokens()).get(id)
         if not tokens.is_right(secret, token, now_ms) or token is None:
             self._failed.note(address, _why_not(token, now_ms))
             raise Unauthenticated(
                 "this token is not valid",
                 hint="it may have been revoked or have expired: ask for another one",
             )
-        self._note_use(id, now_ms)
+        if not self.sessions.is_here_only(token.id):
+            self._note_use(token.id, now_ms)
         return caller_of(token)
 
-    def _kept(self, headers: Mapping[str, str]) -> str | None:
+    def _cookie(self, headers: Mapping[str, str]) -> str | None:
         """What a browser has kept since the login. Where no token is needed it may be one of another service on this
         machine, and is left alone."""
         if not self.tokens_needed:
             return None
         pairs = (each.strip().partition("=") for each in headers.get("cookie", "").split(";"))
-        return next((f"Bearer {value}" for name, _, value in pairs if name == COOKIE and value), None)
+        return next((value for name, _, value in pairs if name == COOKIE and value), None)
+
+    async def close_session(self, headers: Mapping[str, str]) -> None:
+        """Close the session that a browser has kept, if it is one. Raises where nobody can record that."""
+        id, secret = tokens.session_parts_of(self._cookie(headers) or "") or ("", "")
+        session = await self._session(id)
+        if session is not None and tokens.is_right(secret, session, self._replica.clock.wall_ms()):
+            await self.sessions.close(session)
 
     async def check_still_valid(self, caller: Caller) -> None:
         """A request may go on for hours; the token that it came with may not."""
         if not caller.token:
             return
-        token = (await self._tokens()).get(caller.token)
+        token = (await self._tokens()).get(caller.token) or await self._session(caller.token)
         if not tokens.is_current(token, self._replica.clock.wall_ms()):
             raise Unauthenticated("the token was revoked or has expired meanwhile")
 
     async def _tokens(self) -> dict[str, Token]:
-        """All tokens, read again when one was made or revoked."""
+        """All tokens, read again, with the sessions, when one was made or revoked."""
         newest = self._replica.meta.tokens_seq
         if newest != self._held_of:
-            self._held = await self._replica.read(kept.held)
+            self._held, self._sessions = await self._replica.read(
+                lambda db: (kept.held(db), kept.sessions(db))
+            )
             self._held_of = newest
         return self._held
+
+    async def _session(self, id: str) -> Token | None:
+        held = await self._tokens()
+        return self._sessions.get(id) or self.sessions.kept_here(id, held)
 
     def _note_use(self, id: str, now_ms: int) -> None:
         """The journal hears of it now and then, not with every request."""
@@ -207,7 +233,7 @@ def new_token(
     targets: tuple[str, ...] = (),
 ) -> tuple[Token, str]:
     """A token to keep, and what its owner is told, once."""
-    id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
+    id, secret = secrets.token_hex(6), secrets.token_urlsafe(tokens.SECRET_BYTES)
     token = Token(id, name, tokens.hash_of(secret), scopes, prefixes, expires_ms, targets)
     return token, tokens.written(id, secret)
 

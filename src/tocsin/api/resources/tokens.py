@@ -28,7 +28,8 @@ from tocsin.state import tokens
 )
 async def list_tokens(service: Given) -> TokenList:
     """All tokens, in the order of their names, with their last use to the minute or so. Never a secret."""
-    return TokenList(await service.replica.read(tokens.shown))
+    now_ms = service.now_ms()
+    return TokenList(await service.replica.read(lambda db: tokens.shown(db, now_ms)))
 
 
 @post(
@@ -54,7 +55,8 @@ async def create_token(request: Request[Any, Any, Any], service: Given, caller: 
     scopes, targets = tuple(dict.fromkeys(wish.scopes)), tuple(dict.fromkeys(wish.targets))
     token, text = new_token(wish.name, scopes, tuple(wish.prefixes), expires_ms, targets)
     await service.propose(caller, CreateToken(token))
-    for view in await service.replica.read(tokens.shown):
+    now_ms = service.now_ms()
+    for view in await service.replica.read(lambda db: tokens.shown(db, now_ms)):
         if view.id == token.id:
             return NewTokenView(**msgspec.structs.asdict(view), token=text)
     raise NotFound(f"the token {wish.name!r} was revoked in this very moment")
@@ -67,11 +69,12 @@ async def create_token(request: Request[Any, Any, Any], service: Given, caller: 
         "tokens",
         "Revoke a token",
         answers={204: ("It is not valid any more.",)},
-        refusals={404: "There is no such token.", 409: "It is the last that can make others."},
+        refusals={404: "There is no such token or session.", 409: "It is the last that can make others."},
     ),
 )
 async def revoke_token(service: Given, caller: WhoAsks, token: FromPath[str]) -> None:
-    """By id or name. It is not valid any more when this returns. Where tokens are needed the last one that can make
+    """By id or name, or a session of the console by its id. It is not valid any more when this returns, nor are the
+    sessions that it opened. Where tokens are needed the last one that can make
     others is not revoked: nobody could get in."""
     given = unquote(token)
     if service.doorkeeper.tokens_needed:

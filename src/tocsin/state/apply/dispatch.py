@@ -61,6 +61,7 @@ _HANDLERS: dict[type, _Handler] = {
     c.BackfillRequested: backfill.requested,
     c.DueRepaired: clock.due_repaired,
     c.TokenCreated: tokens.created,
+    c.SessionOpened: tokens.session_opened,
     c.TokenRevoked: tokens.revoked,
     c.TokensUsed: tokens.used,
 }

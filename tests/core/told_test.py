@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from tests.core.desk import START, Desk, _targets, at, only_flight, put
 
@@ -12,7 +13,7 @@ from tocsin.errors import Refused
 from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model.activity import MINUTE_MS
-from tocsin.model.command import CancelLaunch, ResolveLaunch
+from tocsin.model.command import Backfill, CancelLaunch, ResolveLaunch
 from tocsin.model.launch import EARLIER_CALL, HELD_MS, LaunchState, shown_reason
 from tocsin.replica.flight import flight_of_row
 from tocsin.replica.outcomes import changes_of, resolutions
@@ -132,6 +133,45 @@ def the_last_attempt_is_not_tried_again(desk: Desk, outcome: Outcome, state: str
 def what_was_never_called_is_not_tried_again(desk: Desk) -> None:
     desk.tell(_doubt(desk, retry=RETRY), NO_CALL)
     assert views.launch(desk.db, NAME).state == "skipped"
+
+
+def _doubt_of_the_second(desk: Desk, first: Outcome) -> int:
+    """Its first attempt has failed for certain; whoever was to make the second call is silent."""
+    put(desk, cron=ONCE, retry={**RETRY, "limit": 3})
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.end(lid, first)
+    at(desk, 80)
+    assert desk.flights[lid].order.attempt == 2
+    desk.take_office()
+    at(desk, 86)
+    desk.end(lid, UNKNOWN)
+    assert views.launch(desk.db, NAME).state == "in_doubt"
+    return lid
+
+
+@pytest.mark.parametrize("first", [EXITED, REFUSED])
+@pytest.mark.parametrize("second", [NO_CALL, msgspec.structs.replace(REFUSED, permanent=True)])
+def a_launch_whose_first_attempt_failed_has_failed_when_the_second_was_never_called(
+    desk: Desk, first: Outcome, second: Outcome
+) -> None:
+    lid = _doubt_of_the_second(desk, first)
+    desk.tell(lid, second)
+    view = views.launch(desk.db, NAME)
+    assert (view.state, view.attempt) == ("failed", 2)
+    assert view.started_at is not None
+    assert [each.started_at is None for each in views.attempts(desk.db, NAME)] == [False, True]
+    with pytest.raises(Refused, match="no occurrence of 's' in that time was left out"):
+        desk.command(Backfill("s", START, START + 80))
+
+
+def a_person_cannot_say_that_a_launch_was_skipped_whose_first_attempt_was_made(desk: Desk) -> None:
+    _doubt_of_the_second(desk, EXITED)
+    with pytest.raises(Refused, match="attempt 1 was made, and failed"):
+        desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
+    assert views.launch(desk.db, NAME).state == "in_doubt"
+    desk.command(ResolveLaunch(NAME, "failed", "", "ann"))
+    assert views.launch(desk.db, NAME).state == "failed"
 
 
 STOPPED = Outcome(

@@ -29,7 +29,7 @@ from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model import command as cmd
 from tocsin.model.ids import launch_name, parse_launch_name
-from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
+from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchKind, LaunchState
 from tocsin.model.new import columns_of
 from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.model.token import Session, Token
@@ -55,6 +55,7 @@ LONGEST_WAIT_MS = 2 * 3_600_000
 """Longer than any back-off that is drawn, and than doubt keeps its place."""
 IDS = ("a", "b", "c/d", "c/e")
 VERDICTS = (Verdict.SUCCEEDED, Verdict.FAILED, Verdict.NOT_STARTED, Verdict.UNKNOWN, Verdict.CANCELLED)
+NO_CALL = Outcome(Verdict.NOT_STARTED, "no call was made", permanent=True)
 Key = tuple[str, int]
 
 
@@ -296,6 +297,16 @@ class World:
         if not known:
             return []
         flight = chance.choice(known)
+        (may_be_none,) = self.desk.db.execute(
+            "SELECT coalesce(doubt, attempt) = attempt AND called_ms IS NULL AND accepted_ms IS NULL FROM launch "
+            "WHERE lid = ?",
+            (flight.lid,),
+        ).fetchone()
+        if may_be_none and chance.random() < 0.3:  # it turns out that it never went out
+            self.doubted.discard(flight.order.name)
+            self.called.discard((flight.order.name, flight.order.attempt))
+            flight.doubted = False
+            return resolutions([(flight, NO_CALL, "b")], dict(TARGETS), self.desk.now_ms)
         verdict = chance.choice([Verdict.SUCCEEDED, Verdict.FAILED, Verdict.CANCELLED])
         self.doubted.discard(flight.order.name)
         return resolutions(
@@ -656,6 +667,12 @@ class World:
             "WHERE shown > a.started_ms"
         ).fetchall()
         assert not later, f"launches that are shown as started after one of their attempts: {later}"
+        skipped = self.desk.db.execute(
+            "SELECT l.lid, a.attempt, a.reason FROM launch l JOIN attempt a ON a.lid = l.lid "
+            f"WHERE l.state = {LaunchState.SKIPPED:d} AND a.reason NOT LIKE '{RESOLVED}%' "
+            "AND a.reason NOT LIKE 'outcome unknown%'"
+        ).fetchall()
+        assert not skipped, f"launches are skipped, though an attempt of them was made: {skipped}"
         cancelled = self.desk.db.execute(
             "SELECT (SELECT id FROM schedule WHERE sid = l.sid UNION SELECT id FROM revision WHERE sid = l.sid), "
             f"l.instant_s, l.kind FROM launch l WHERE l.state = {LaunchState.CANCELLED:d} AND l.doubt IS NULL "

@@ -326,6 +326,8 @@ class LaunchResolved(_Change, frozen=True):
     exit_code: int | None = None
     retry_at_ms: int | None = None
     """With the state ``retrying``: when another attempt is due."""
+    is_uncalled: bool = False
+    """That attempt was never called."""
 
 
 class DueRepaired(_Change, frozen=True):

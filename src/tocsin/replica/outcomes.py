@@ -68,7 +68,8 @@ def _resolution(
         # It may have failed long before somebody wanted it to be stopped. It is not tried again.
         settlement = Settlement(LaunchState.FAILED, outcome.reason)
     state = settlement.state
-    if state is LaunchState.FAILED and outcome.verdict is Verdict.NOT_STARTED:
+    is_first = flight.order.attempt == 1  # otherwise a former attempt was made, and failed
+    if state is LaunchState.FAILED and outcome.verdict is Verdict.NOT_STARTED and is_first:
         state = LaunchState.SKIPPED
     name = parse_launch_name(flight.order.name)
     note = f"told by replica {replica}" + (f": {settlement.reason}" if settlement.reason else "")
@@ -84,6 +85,7 @@ def _resolution(
         None if outcome.ended_ms is None else _ended_ms(flight, outcome, now_ms),
         outcome.exit_code,
         settlement.retry_at_ms,
+        outcome.is_uncalled or outcome.verdict is Verdict.NOT_STARTED,
     )
 
 

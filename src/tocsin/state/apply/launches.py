@@ -333,6 +333,13 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
         )
     if change.attempt not in (None, attempt):
         return Refused(f"attempt {change.attempt} is not the one that is in doubt", hint="it changes nothing")
+    if change.state == LaunchState.SKIPPED and (made := _certain_attempts(context, lid)):
+        if change.attempt is None:
+            return Refused(
+                f"attempt {made} was made, and failed: this launch cannot have been skipped",
+                hint="resolve it as failed, if the attempt after that was never called",
+            )
+        change = msgspec.structs.replace(change, state=int(LaunchState.FAILED))
     if change.attempt is not None and change.state is not None:
         outcome = _end_told(context, lid, change)
     else:
@@ -344,6 +351,13 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
     note = f"{outcome}: {change.note}" if change.note else outcome
     context.record("resolved", change.schedule, change.actor, lid=lid, note=note)
     return lid
+
+
+def _certain_attempts(context: Context, lid: int) -> int:
+    """How many attempts came before the first that is in doubt: each of them has ended, and for certain."""
+    query = "SELECT max(coalesce(doubt, attempt), 1) - 1 FROM launch WHERE lid = ?"
+    (found,) = context.db.execute(query, (lid,)).fetchone()
+    return int(found)
 
 
 def _call_again(context: Context, lid: int, again: LaunchState) -> str:
@@ -376,7 +390,7 @@ def _end_told(context: Context, lid: int, change: c.LaunchResolved) -> str:
         )
         _keep_attempt(context, lid, change.attempt, ended_ms, change.exit_code, change.note)
         return _name(LaunchState.RETRYING)
-    _keep_doubt(context, lid, change.attempt, change.ended_ms)
+    _keep_doubt(context, lid, change.attempt, change.ended_ms, is_uncalled=change.is_uncalled)
     if is_retry:
         note = f"{change.note}; {why_not}"
         change = msgspec.structs.replace(change, state=int(LaunchState.FAILED), note=note)
@@ -402,7 +416,9 @@ def _end_doubt(context: Context, lid: int, change: c.LaunchResolved) -> str:
     return _name(change.state)
 
 
-def _keep_doubt(context: Context, lid: int, attempt: int, told_ms: int | None = None) -> None:
+def _keep_doubt(
+    context: Context, lid: int, attempt: int, told_ms: int | None = None, *, is_uncalled: bool = False
+) -> None:
     """The attempt that was in doubt, and why, as it was told first: a repeat that was taken back says nothing of it.
     ``told_ms``: when it ended in truth."""
     known = "SELECT 1 FROM attempt WHERE lid = ? AND attempt = ?"
@@ -414,6 +430,10 @@ def _keep_doubt(context: Context, lid: int, attempt: int, told_ms: int | None = 
     why = f"{RESOLVED}{reason or 'no answer'}"
     at_ms = ended_ms if told_ms is None else told_ms
     _keep_attempt(context, lid, attempt, at_ms, exit_code, why, is_doubtful=True)
+    if is_uncalled:
+        context.db.execute(
+            "UPDATE attempt SET started_ms = NULL WHERE lid = ? AND attempt = ?", (lid, attempt)
+        )
 
 
 def _why_not_again(context: Context, lid: int) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 
 import pytest
 from tests.core.desk import FAILED, START, Desk, at, only_flight, put
@@ -153,6 +154,18 @@ def a_repair_computes_the_next_instant_that_is_not_before_now_and_was_not_launch
     assert _due(desk) == before
     assert repairs(desk.db, ["hourly", "yearly"], desk.now_ms) == []
     assert not desk.store.meta.is_due_ahead
+
+
+@pytest.mark.parametrize("id", [f"s{number}" for number in range(30)])
+def a_repair_computes_the_first_instant_also_where_jitter_plans_it_behind_the_next(id: str) -> None:
+    desk = Desk(START + DAY_S)
+    begin = datetime.fromtimestamp(START + DAY_S, UTC)
+    put(desk, id=id, cron="@every 37s", jitter="1h", start=begin)
+    assert _due(desk)[id] == START + DAY_S + 37
+    desk.now_ms = START * 1000
+    desk.command(ConfirmClock(desk.now_ms))
+    desk.command(RepairDue([id], is_last=True))
+    assert _due(desk)[id] == START + DAY_S + 32  # counted from now
 
 
 @pytest.mark.parametrize("how", ["edit", "pause", "recreate"])

@@ -194,7 +194,10 @@ def repairs(db: sqlite3.Connection, ids: Sequence[str], now_ms: int) -> list[Rep
             first = _first(db, plan(text, zone, rule), id, now_ms, is_resumed=True)
         except InvalidSchedule:  # this machine's time zones are others
             continue
-        is_earlier = first is not None and (due_s is None or at_ms is None or first.planned_ms < at_ms)
+        # With jitter an earlier instant may be planned for a later moment.
+        is_earlier = first is not None and (
+            due_s is None or at_ms is None or first.instant_s < due_s or first.planned_ms < at_ms
+        )
         if first is not None and is_earlier and not queries.has_launch(db, id, first.instant_s):
             found.append(Repair(sid, version, id, due_s, first, None if text == resolved else text))
     return found

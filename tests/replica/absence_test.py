@@ -6,12 +6,13 @@ import asyncio
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.replica.lone import LeapClock, launched, put, run, until
 
 from tocsin.journal.original import Original
-from tocsin.replica import absence, presence
+from tocsin.replica import absence, office, presence
 from tocsin.replica.absence import ABSENCE_MS, AbsenceMeter
 from tocsin.replica.liveness import WEDGED_S, DiskProbe, Liveness
 from tocsin.replica.office import RENEW_S, SoleOffice
@@ -86,25 +87,85 @@ def a_machine_that_slept_was_absent(tmp_path: Path) -> None:
 def a_disk_that_hangs_is_an_absence(hangs_s: float, is_absent: bool) -> None:
     """What falls due meanwhile is not launched all at once when it answers, though the process was there."""
     clock = LeapClock()
-    office = SoleOffice(clock)
-    office.renewed(clock.elapsed_s())
+    sole = SoleOffice(clock)
+    sole.renewed(clock.elapsed_s())
     began_ms = clock.wall_ms()
 
     def ticks(for_s: float) -> None:
         for _ in range(int(for_s * 2)):
             clock.ahead_s += 0.5
-            office.tick()
+            sole.tick()
 
     ticks(10)
-    office.offered()
+    sole.offered()
     ticks(hangs_s)
-    office.answered()
-    office.renewed(clock.elapsed_s())
+    sole.answered()
+    sole.renewed(clock.elapsed_s())
     ticks(1)
-    since_ms = office._meter.since_ms(clock.wall_ms())
+    since_ms = sole._meter.since_ms(clock.wall_ms())
     assert (since_ms is not None) == is_absent
     if since_ms is not None:
         assert 9_000 < since_ms - began_ms < 12_000
+
+
+def where_every_write_takes_long_enough_to_be_an_absence_launches_and_commands_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _hurry(monkeypatch)
+
+    async def work(replica: Replica, clock: LeapClock) -> None:
+        await replica.propose(put(missed="skip"))
+        await launched(replica, 1)
+        journal = replica.parts._setup.journal
+        append = journal.append
+
+        async def slow(*args: Any) -> None:
+            await asyncio.sleep(0.9)
+            await append(*args)
+
+        monkeypatch.setattr(journal, "append", slow)
+        since_ms = replica.meta.present_since_ms
+        await replica.propose(put("t"))
+        await launched(replica, 4)
+        assert replica.meta.present_since_ms > since_ms, "the absences are noted too"
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("step", ["begin", "commit"])
+def a_disk_on_which_the_state_hangs_is_an_absence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """A frozen file system takes no write at all: neither of the journal nor of the state."""
+    _hurry(monkeypatch)
+
+    async def work(replica: Replica, clock: LeapClock) -> None:
+        await replica.propose(put(missed="skip"))
+        await launched(replica, 1)
+        since_ms = replica.meta.present_since_ms
+        applier = replica.parts.applier
+        true = getattr(applier, step)
+
+        def hangs(*args: Any) -> Any:
+            monkeypatch.setattr(applier, step, true)
+            time.sleep(2.5)  # on the thread of the state
+            return true(*args)
+
+        monkeypatch.setattr(applier, step, hangs)
+
+        async def seen() -> bool:
+            return replica.meta.present_since_ms > since_ms
+
+        await until(seen)
+
+    run(tmp_path, work)
+
+
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An absence is one of 0.7 s."""
+    monkeypatch.setattr(absence, "ABSENCE_MS", 700)
+    monkeypatch.setattr(office, "HANGING_S", 0.1)
+    monkeypatch.setattr(presence, "TICK_S", 0.05)
 
 
 def quiet_minutes_before_a_crash_are_no_absence(tmp_path: Path) -> None:

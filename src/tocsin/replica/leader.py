@@ -409,7 +409,7 @@ class Leader:
             self._metrics.absences.inc()
         else:
             log.warning("the clock was put back")
-        self._around.office.absence_noted(now_ms)
+        self._vigil.absence_noted(now_ms)
         return True
 
     async def _noticed_wrong_clock(self) -> bool:

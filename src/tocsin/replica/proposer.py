@@ -86,18 +86,29 @@ class Proposer:
         Raises JournalFull or JournalUnavailable when it is certain that nothing landed, Deposed when somebody else has
         written in its place, and Stopping where nobody waits any more to find out.
         """
+        self._office.offered()
+        try:
+            return await self._write(changes, term, now_ms, election, id)
+        finally:
+            self._office.answered()
+
+    async def _write(
+        self,
+        changes: Sequence[Change],
+        term: int,
+        now_ms: int,
+        election: Election | None,
+        id: bytes | None,
+    ) -> list[object]:
         after = self._applier.position
         entry = Entry(id or self.new_id(), after.id, term, now_ms, list(changes))
         executed = await self._execute(entry)
         try:
             self.sent_s = sent_s = self._clock.elapsed_s()
-            self._office.offered()
             await self._append(entry.id, executed.raw, after, election)
         except (Exception, asyncio.CancelledError):
             await self._on_state(executed.roll_back)
             raise
-        finally:
-            self._office.answered()
         self._office.renewed(sent_s)
         self.append_s = self._clock.elapsed_s() - sent_s
         self._metrics.append_seconds.observe(self.append_s)

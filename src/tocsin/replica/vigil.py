@@ -14,6 +14,11 @@ STEP_MS = 2_000
 """A wall clock that has moved by so much against the other one was put forward or back."""
 
 
+DECIDED_BETWEEN_MS = 60_000
+"""What passed while an absence was written down, up to so long, does not put off decisions again: where every write
+takes seconds, nothing but absences would be written."""
+
+
 class Vigil:
     """Kept by one leader during its term."""
 
@@ -26,6 +31,7 @@ class Vigil:
         self._checkpoint_every_s = checkpoint_every_s
         self._checkpointed_s = last_s
         self._offset_ms = self._offset()
+        self._has_noted_absence = False
 
     def clock_moved_ms(self) -> int:
         """By how much the wall clock was put forward or back since the last look. 0: not at all, or by very little."""
@@ -38,7 +44,16 @@ class Vigil:
         if now_ms < meta.present_since_ms:
             # The clock was put back to before the beginning of this presence: it begins now.
             return now_ms
-        return self._office.absent_since_ms(now_ms)
+        since_ms = self._office.absent_since_ms(now_ms)
+        has_noted, self._has_noted_absence = self._has_noted_absence, False
+        if has_noted and since_ms is not None and now_ms - since_ms <= DECIDED_BETWEEN_MS:
+            return None
+        return since_ms
+
+    def absence_noted(self, at_ms: int) -> None:
+        """It stands in the journal, up to that moment."""
+        self._office.absence_noted(at_ms)
+        self._has_noted_absence = True
 
     def is_checkpoint_due(self) -> bool:
         """True once in a while."""

@@ -244,6 +244,54 @@ def an_answer_that_nobody_asked_for_is_known_after_a_restart(term: int, how: str
     _in_scene(work)
 
 
+def a_call_that_was_never_made_is_known_as_that_after_a_restart_unless_a_record_was_lost(
+    tmp_path: Path,
+) -> None:
+    """Nobody could write down that it was taken back: there was no majority any more."""
+
+    async def work(scene: _Scene) -> None:
+        scene.world.is_held = True
+        flights = [_flight(1), _flight(2)]
+        scene.launcher.hand_over(flights)
+        scene.launcher.close()
+        await scene.settle()
+        assert scene.world.calls == []
+        reports = scene.launcher.take()  # the last entry, of which nobody heard
+        assert [flight.lid for flight in reports.withdrawn] == [1, 2]
+        own = OwnTerms(tmp_path / "terms", tmp_path / "offered")
+        own.claim(1, b"i" * 16)
+        own.won(1)
+        scene.afterlife._answers = KeptAnswers(tmp_path / "answers", own)
+        await scene.afterlife.finish(0.0)
+        answers = KeptAnswers(tmp_path / "answers", own)
+        answers.load()
+        afterlife = Afterlife({"http": scene.receiver}, SystemClock(), own, answers)
+        assert [fate.how for fate in await afterlife.fates([_asked(f) for f in flights])] == ["never"] * 2
+        answers.forget_uncalled()
+        for _ in range(2):
+            fates = await afterlife.fates([_asked(f) for f in flights])
+            assert [fate.how for fate in fates] == ["unknown"] * 2
+            answers.load()
+
+    _in_scene(work)
+
+
+def what_was_taken_back_and_written_down_is_not_kept() -> None:
+    async def work(scene: _Scene) -> None:
+        scene.launcher.hand_over([_flight(1)])
+        scene.launcher.close()
+        await scene.settle()
+        assert scene.launcher.uncalled() == {("s-1", 1)}
+        reports = scene.launcher.take()
+        assert scene.launcher.uncalled() == {("s-1", 1)}
+        scene.launcher.give_back(reports)
+        assert scene.launcher.uncalled() == {("s-1", 1)}
+        scene.launcher.written(scene.launcher.take())
+        assert scene.launcher.uncalled() == set()
+
+    _in_scene(work)
+
+
 def answers_that_cannot_be_read_are_forgotten(tmp_path: Path) -> None:
     (tmp_path / "answers").write_bytes(b"\xc1nonsense")
     own = OwnTerms(tmp_path / "terms", tmp_path / "offered")

@@ -257,6 +257,36 @@ def an_event_waits_for_a_broker_that_is_down_at_the_start(tmp_path: Path) -> Non
     assert names == {order.name: 1 for order in orders}
 
 
+@pytest.mark.parametrize("how", ["revoked", "cancelled"])
+def what_waits_for_a_broker_can_be_taken_back_at_once_and_is_never_sent(tmp_path: Path, how: str) -> None:
+    """A service that stops: whoever comes next makes the call."""
+    with kafka(tmp_path, up=False) as broker:
+
+        async def tried() -> list[Outcome]:
+            async with running(broker.address) as target:
+                calls = await _in_batches(target, orders_for("taken-back", 2_500))
+                await asyncio.wait(calls, timeout=0.5)
+                if how == "revoked":
+                    target.revoke_unsent()
+                else:
+                    for call in calls:
+                        call.cancel()
+                async with asyncio.timeout(2):  # the thread that asks for a broker takes longer than that
+                    found = await _ends(calls)
+                await asyncio.to_thread(broker.restart)
+                await asyncio.to_thread(broker.make_topic, "taken-back")
+                last = order_for(KafkaSpec(topic="taken-back"), "suite/last-1")
+                assert (await target.launch(last)).verdict is Verdict.SUCCEEDED
+                return found
+
+        outcomes = asyncio.run(tried())
+        reader = Topic(broker, "taken-back")
+        names = reader.names()
+        reader.close()
+    assert outcomes == [TOO_LATE] * 2_500
+    assert names == {"suite/last-1": 1}
+
+
 def without_a_broker_nothing_is_started_and_the_loop_is_never_blocked() -> None:
     ticks = 0
 

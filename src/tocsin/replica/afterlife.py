@@ -17,7 +17,7 @@ from tocsin.replica.kept_answers import KeptAnswer, KeptAnswers
 from tocsin.replica.launcher import Launcher
 from tocsin.replica.peers import Fate
 from tocsin.replica.terms import OwnTerms
-from tocsin.targets.contract import Order, Outcome, Target, Verdict
+from tocsin.targets.contract import TOO_LATE, Order, Outcome, Target, Verdict
 
 TERMS_KEPT = 16
 ASKED_WITHIN_S = 4.0
@@ -78,6 +78,7 @@ class Afterlife:
             return await self._from_records(asked)
         if key not in known:
             # This very process led in that term, and it has not handed it over.
+            self._asked_for.add(key)
             return Fate("never")
         outcome = known[key]
         if outcome is None:
@@ -89,7 +90,7 @@ class Afterlife:
         """Another process led here then: only what it has kept, or the target itself, can tell."""
         answer = self._answers.of(asked.name, asked.attempt, asked.term)
         if answer is not None:
-            return Fate("ended", answer)
+            return Fate("never") if answer.is_too_late else Fate("ended", answer)
         target = self._targets.get(asked.kind)
         if target is None or not target.looks_up:
             return UNKNOWN
@@ -115,12 +116,12 @@ class Afterlife:
     def _known_answers(self) -> list[KeptAnswer]:
         """Also those that somebody has asked for: whoever did may have ended before it wrote them down."""
         now_ms = self._clock.wall_ms()
-        return [
-            KeptAnswer(name, attempt, term, outcome, now_ms)
-            for term, launcher in self._launchers.items()
-            for (name, attempt), outcome in launcher.unwritten().items()
-            if outcome is not None
-        ]
+        found: list[KeptAnswer] = []
+        for term, launcher in self._launchers.items():
+            ended = {key: outcome for key, outcome in launcher.unwritten().items() if outcome is not None}
+            known = {**dict.fromkeys(launcher.uncalled(), TOO_LATE), **ended}
+            found += [KeptAnswer(*key, term, outcome, now_ms) for key, outcome in known.items()]
+        return found
 
     def _is_calling(self) -> bool:
         return any(launcher.is_calling for launcher in self._launchers.values())
@@ -146,4 +147,6 @@ def order_of(asked: Asked) -> Order:
 
 
 def _ended(launcher: Launcher) -> list[tuple[str, int]]:
-    return [key for key, outcome in launcher.unwritten().items() if outcome is not None]
+    """Attempts that nobody has written down, and of which it is known what became of them."""
+    ended = [key for key, outcome in launcher.unwritten().items() if outcome is not None]
+    return [*ended, *launcher.uncalled()]

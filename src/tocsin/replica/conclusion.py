@@ -80,7 +80,7 @@ class Concluder:
     async def _conclude_here(self, flight: Flight, term: int, again: list[Again]) -> str:
         answer = self._answers.of(flight.order.name, flight.order.attempt, term)
         if answer is not None:
-            return self._adopt(flight, answer, again)
+            return self._adopt(flight, None if answer.is_too_late else answer, again)
         target = self._launcher.target(flight.kind)
         if target.looks_up:
             found = await target.lookup(flight.order)

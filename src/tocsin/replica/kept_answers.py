@@ -1,7 +1,7 @@
 """Answers to calls that are not known to be recorded, on the disk of the replica that made them.
 
 Where all replicas are stopped together, the answers to the last calls come when nobody leads any more. The next leader
-asks this replica after its start, and learns what became of them.
+asks this replica after its start, and learns what became of them, or that they were never made (``TOO_LATE``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from tocsin.errors import JournalFull
 from tocsin.files import write_whole
 from tocsin.replica.terms import OwnTerms
 from tocsin.targets.contract import Outcome
@@ -55,6 +56,17 @@ class KeptAnswers:
         """None: nothing is known, or another disk led in that term."""
         found = self._known.get((name, attempt, term))
         return found.outcome if found is not None and term in self._own else None
+
+    def forget_uncalled(self) -> None:
+        """The record of some time was lost: what was not called before it may have been called in it. Durable when it
+        returns. Raises JournalFull."""
+        kept = {key: each for key, each in self._known.items() if not each.outcome.is_too_late}
+        if len(kept) < len(self._known):
+            try:
+                write_whole(self._path, msgspec.msgpack.encode(list(kept.values())))
+            except OSError as wrong:
+                raise JournalFull(f"{self._path} cannot be written: {wrong.strerror}") from wrong
+            self._known = kept
 
     def save(self, answers: list[KeptAnswer], now_ms: int) -> None:
         """These, and what was kept before: whether it was recorded since is not known here."""

@@ -72,6 +72,8 @@ class Launcher:
         self._reports = Reports()
         self._unconfirmed: list[tuple[Flight, Outcome]] = []
         """Ends that were taken to be written down, and of which it is not certain yet that they were."""
+        self._unconfirmed_uncalled: list[Flight] = []
+        """The same of flights that were never called."""
         self._flying: dict[int, Flight] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they began."""
@@ -223,6 +225,7 @@ class Launcher:
             rest += kept[some_most:]
             del kept[some_most:]
         self._unconfirmed += reports.ended
+        self._unconfirmed_uncalled += (*reports.withdrawn, *reports.expired)
         return reports
 
     @property
@@ -239,13 +242,13 @@ class Launcher:
 
     def written(self, reports: Reports) -> None:
         """What was taken stands in the journal."""
-        self._unconfirmed = []
+        self._unconfirmed, self._unconfirmed_uncalled = [], []
         for flight in reports.accepted.values():
             flight.called_ms = None
 
     def give_back(self, reports: Reports) -> None:
         """They could not be written down: keep them for the next time."""
-        self._unconfirmed = []
+        self._unconfirmed, self._unconfirmed_uncalled = [], []
         newer = self._reports
         self._reports = Reports(
             {**reports.accepted, **newer.accepted},
@@ -295,10 +298,16 @@ class Launcher:
             found[_key(flight)] = _with_call(flight, outcome)
         return found
 
+    def uncalled(self) -> set[_Key]:
+        """What was withdrawn, and is not written down yet: no call of it was made in this term, and none will be."""
+        withdrawn = (*self._reports.withdrawn, *self._reports.expired, *self._unconfirmed_uncalled)
+        return {_key(flight) for flight in withdrawn}
+
     async def drain(self, grace_s: float) -> None:
-        """Make no more calls, give those that are being made a moment to end, then let go. What runs elsewhere
-        runs on."""
+        """Make no more calls, take back those that have not gone out, give the others a moment to end, then let go.
+        What runs elsewhere runs on."""
         self.close()
+        self.revoke_unsent()
         calls = [task for task in self._tasks if task.get_name() == _CALL]
         if calls:
             await asyncio.wait(calls, timeout=grace_s)

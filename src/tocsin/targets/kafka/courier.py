@@ -133,6 +133,8 @@ class Courier:
             if end is not None:
                 parcel.settle(end)
                 continue
+            if not parcel.give():
+                continue
             try:
                 sender.send(message, partial(self._reported, parcel))
             except (BufferError, KafkaException) as refused:
@@ -143,6 +145,7 @@ class Courier:
 
     def _not_taken(self, lane: Lane, parcel: Parcel, refused: BufferError | KafkaException) -> None:
         """The library did not take it, so it is as certain as before."""
+        parcel.not_given()
         error: KafkaError | None = None if isinstance(refused, BufferError) else refused.args[0]
         outcome = None if error is None else refusal_of(error)
         if outcome is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,11 +26,17 @@ class Batch:
         self.told: asyncio.Future[Sequence[Outcome]] = loop.create_future()
         self.is_abandoned = False
         """Nobody waits for it any more: what has not been sent shall not be."""
+        self.lock = threading.Lock()
+        """Held by whoever gives one of its orders to the library, or takes it back."""
         self._left = count
         self._loop = loop
 
     def settle(self, index: int, outcome: Outcome) -> None:
-        """The first word about an order counts."""
+        """The first word about an order counts. From any thread."""
+        with self.lock:
+            self.settle_locked(index, outcome)
+
+    def settle_locked(self, index: int, outcome: Outcome) -> None:
         if self.outcomes[index] is not NOT_TOLD:
             return
         self.outcomes[index] = outcome
@@ -60,7 +67,7 @@ class Message(NamedTuple):
 class Parcel:
     """One order, from the moment it was handed over until nothing more can be heard of it."""
 
-    __slots__ = ("batch", "handed_s", "index", "lane", "order", "sender", "sent_alone", "sent_s")
+    __slots__ = ("batch", "handed_s", "index", "is_given", "lane", "order", "sender", "sent_alone", "sent_s")
 
     def __init__(self, batch: Batch, index: int, order: Order, handed_s: float) -> None:
         self.batch = batch
@@ -69,6 +76,8 @@ class Parcel:
         self.handed_s = handed_s
         self.sent_s = 0.0
         """When it was given to the library, the last time if that was done again; zero: it was not yet."""
+        self.is_given = False
+        """It is with the library, or about to be."""
         self.sent_alone = False
         self.lane: Lane | None = None
         self.sender: Sender | None = None
@@ -79,6 +88,23 @@ class Parcel:
     @property
     def is_settled(self) -> bool:
         return self.batch.is_settled(self.index)
+
+    def give(self) -> bool:
+        """Before it is given to the library. False: it was settled or taken back before."""
+        with self.batch.lock:
+            self.is_given = not self.is_settled
+        return self.is_given
+
+    def not_given(self) -> None:
+        """The library did not take it."""
+        with self.batch.lock:
+            self.is_given = False
+
+    def revoke(self, outcome: Outcome) -> None:
+        """Settle it unless it was given to the library. From any thread."""
+        with self.batch.lock:
+            if not self.is_given:
+                self.batch.settle_locked(self.index, outcome)
 
 
 def message_of(order: Order) -> Message:

@@ -10,12 +10,14 @@ from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import KafkaTarget as KafkaSpec
 from tocsin.model.target import TargetSpec
 from tocsin.targets.batch_times import with_calls
-from tocsin.targets.contract import Order, Outcome, Output, Verdict
+from tocsin.targets.contract import TOO_LATE, Order, Outcome, Output, Verdict
 from tocsin.targets.kafka.courier import Courier
-from tocsin.targets.kafka.parcel import Batch, Parcel
+from tocsin.targets.kafka.parcel import NOT_TOLD, Batch, Parcel
 from tocsin.targets.kafka.properties import brokers_of, config_of, read_properties
 from tocsin.targets.kafka.sender import check
 from tocsin.targets.permissions import Names, against_name
+
+_LET_GO = Outcome(Verdict.UNKNOWN, "the service stopped before kafka acknowledged it")
 
 
 class KafkaTarget:
@@ -35,6 +37,8 @@ class KafkaTarget:
         self._topics = topics or Names()
         self._clock = clock or SystemClock()
         self._courier = Courier(config, self._clock)
+        self._pending: dict[Batch, list[Parcel]] = {}
+        """Batches that are under way."""
 
     def idempotent(self, spec: TargetSpec) -> bool:
         """A broker keeps whatever it is sent. Whether the consumer looks at ids the owner says, by ``on_doubt``."""
@@ -64,15 +68,23 @@ class KafkaTarget:
             else:
                 parcels.append(Parcel(batch, index, order, now_s))
         self._courier.take(parcels)
+        self._pending[batch] = parcels
         try:
             outcomes = await batch.told
         except asyncio.CancelledError:
             batch.is_abandoned = True
-            raise
+            _revoke(parcels)
+            outcomes = [_LET_GO if each is NOT_TOLD else each for each in batch.outcomes]
+        finally:
+            del self._pending[batch]
         sent_s: list[float | None] = [None] * len(orders)
         for parcel in parcels:
             sent_s[parcel.index] = parcel.sent_s or None
         return with_calls(outcomes, sent_s, self._clock)
+
+    def revoke_unsent(self) -> None:
+        for parcels in self._pending.values():
+            _revoke(parcels)
 
     def in_office(self, term: int, until_s: float) -> None:
         self._courier.terms.renew(term, until_s)
@@ -93,3 +105,9 @@ class KafkaTarget:
 
     async def prune(self, older_than_s: float) -> int:
         return 0
+
+
+def _revoke(parcels: Sequence[Parcel]) -> None:
+    """Those that the library was not given are not sent any more."""
+    for parcel in parcels:
+        parcel.revoke(TOO_LATE)

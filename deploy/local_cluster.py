@@ -25,7 +25,7 @@ from typing import IO, Any
 from tocsin.errors import ClusterError
 from tocsin.member.process import find as find_etcd
 from tocsin.member.program import find_program
-from tocsin.member.secret import new_secret
+from tocsin.member.secret_file import new_secret
 
 COLORS = {"a": 36, "b": 33, "c": 35, "=>": 1}
 LOOK_EVERY_S, RESTART_S = 0.3, 10.0

@@ -127,7 +127,9 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
     directory.consult(roster)
     losses: Losses = NoLosses() if member is None else _Recovered(member)
     owner = Owner(
-        enrolment.credentials.digest, lambda: [f"{each.name}={each.peer}" for each in directory.members()]
+        enrolment.secrets.digest,
+        lambda: [f"{each.name}={each.peer}" for each in directory.members()],
+        enrolment.secrets.other_digests,
     )
     heirs = Heirs([own, *enrolment.others], enrolment.spelt, peers)
     replica = _replica(
@@ -150,6 +152,7 @@ def _clustered(settings: Settings, clock: Clock) -> Node:
     if member is None:  # a disk that runs an etcd of its own is known there
         guard = _guard_of_name(replica, settings, client, prefix, clock)
         replica.endings.append(directory.removed)  # nothing but the roster tells it there
+    replica.secrets = enrolment.credentials.fingerprints
     replica.foundations = [server, peers, *replica.foundations]
     if member is not None:
         replica.foundations.append(member)

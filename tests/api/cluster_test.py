@@ -85,6 +85,15 @@ def a_majority_is_one_of_those_that_have_joined():
     assert view(_status("a"), {}, members[:1], NOW, majority_of("ab")).majority == 1, "b was just removed"
 
 
+def the_next_step_is_told_while_the_secret_is_changed():
+    members = [Member(name) for name in "ab"]
+    b = _status("b", secrets=["old"])
+    found = view(_status("a", secrets=["old", "new"]), {"b": b}, members, NOW)
+    assert [each.secrets for each in found.replicas] == [["old", "new"], ["old"]]
+    assert "only a trusts new" in found.rotation
+    assert view(_status("a", secrets=["old"]), {"b": b}, members, NOW).rotation == ""
+
+
 def several_replicas_are_shown_side_by_side():
     mark = SnapshotMark(40, "d", 1_000_400 - 7_500)
     found = view(

@@ -11,7 +11,7 @@ from tests.cli.conftest import Command
 
 from tocsin.backup.manifest import Owner, manifest_name
 from tocsin.backup.store import Backups
-from tocsin.member.secret import digest, read_secret
+from tocsin.member.secret_file import read_secrets
 from tocsin.replica.office import DataLock
 from tocsin.state import snapshot
 from tocsin.state.snapshot import Manifest
@@ -197,7 +197,7 @@ def with_the_secret_only_what_the_cluster_wrote_is_restored(
     place, file = str(tmp_path / "backups"), tmp_path / "cluster.secret"
     file.write_text("0123456789abcdef" * 4)
     file.chmod(0o600)
-    owner = Owner(lambda text: digest(read_secret(file), text))
+    owner = Owner(read_secrets(file).digest)
     made = source.put(Backups(place, owner=owner), 1)
     source.put(Backups(place), 2)
     words = ("restore", place, "--data", str(tmp_path / "data"))

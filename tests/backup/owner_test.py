@@ -159,3 +159,25 @@ def a_journal_that_the_cluster_had_long_ago_is_forgotten(ours: Backups, source: 
     newest = source.put(ours, 1, incarnation=B, time_ms=1_000 + OTHERS_KEPT_MS + 1)
     assert ours.prune(B, 5) == 1
     assert ours.list() == [newest]
+
+
+def _changing(first: str, *others: str) -> Owner:
+    """While the secret of a cluster is being changed."""
+    trusted = [_owner(each).sign for each in others]
+    return _owner(first)._replace(other_signatures=lambda text: [sign(text) for sign in trusted])
+
+
+def while_the_secret_is_changed_backups_of_both_secrets_are_restored(
+    url: str, ours: Backups, theirs: Backups, source: Source, tmp_path: Path, told: list[str]
+) -> None:
+    source.put(ours, 1)
+    newer = source.put(Backups(url, owner=_changing("new", "ours")), 2)
+    for owner in (_changing("new", "ours"), _changing("ours", "new")):
+        both = Backups(url, owner=owner, tell=told.append)
+        assert [each.seq for each in both.own()] == [2, 1]
+        assert both.fetch_newest(tmp_path / "out") == newer
+    assert told == []
+    assert [each.seq for each in Backups(url, owner=_owner("new")).own()] == [2], (
+        "the old secret is trusted no more"
+    )
+    assert theirs.own() == []

@@ -18,6 +18,7 @@ from tocsin.member.chatter import Chatter
 from tocsin.member.process import Process, find
 from tocsin.member.program import Program, find_program, listening_host
 from tocsin.member.secret import Credentials
+from tocsin.member.secret_file import Secrets
 from tocsin.model.cluster import Member
 
 
@@ -57,7 +58,7 @@ def another_program_is_not_taken_for_etcd(tmp_path: Path) -> None:
 
 def options_are_given_only_where_they_are_known(tmp_path: Path) -> None:
     member = Member("a", peer="127.0.0.1:8410")
-    credentials = Credentials(b"s" * 32, member, tmp_path)
+    credentials = Credentials(Secrets(b"s" * 32), member, tmp_path)
     new = Program("etcd", (3, 7, 0), "  --peer-skip-client-san-verification 'false'\n")
     command = new.command(member, credentials, tmp_path / "etcd")
     assert "--peer-skip-client-san-verification=true" in command

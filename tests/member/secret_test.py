@@ -8,25 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.errors import InvalidInput
-from tocsin.member.secret import Credentials, certified_name, new_secret, read_secret, secrets_differ
+from tocsin.member.secret import Credentials, certified_name, secrets_differ
+from tocsin.member.secret_file import Secrets
 from tocsin.model.cluster import Member
 
 ONE, OTHER = b"one secret of a cluster, long enough", b"another secret of another cluster..."
+ROUNDS = [Secrets(ONE), Secrets(ONE, (OTHER,)), Secrets(OTHER, (ONE,)), Secrets(OTHER)]
+"""How the secret of a cluster is changed."""
 
 
 def _credentials(
-    folder: Path, name: str = "a", secret: bytes = ONE, peer: str = "127.0.0.1:8410"
+    folder: Path, name: str = "a", secrets: Secrets = ROUNDS[0], peer: str = "127.0.0.1:8410"
 ) -> Credentials:
-    credentials = Credentials(secret, Member(name, peer=peer), folder / name)
+    credentials = Credentials(secrets, Member(name, peer=peer), folder / name)
     credentials.write()
     return credentials
-
-
-def _kept(path: Path, content: str, mode: int = 0o600) -> Path:
-    path.write_text(content)
-    path.chmod(mode)
-    return path
 
 
 async def _greeted(server: ssl.SSLContext, client: ssl.SSLContext | None, name: str) -> bytes:
@@ -56,7 +52,7 @@ def _turned_away(server: Credentials, client: ssl.SSLContext) -> bool:
 
 def two_replicas_with_one_secret_trust_each_other(tmp_path: Path) -> None:
     a, b = _credentials(tmp_path, "a"), _credentials(tmp_path, "b")
-    assert a.fingerprint == b.fingerprint
+    assert a.fingerprints == b.fingerprints
     heard = asyncio.run(_greeted(a.server_context(), b.client_context(), certified_name("a")))
     assert heard == b"welcome"
 
@@ -74,8 +70,8 @@ def a_replica_is_not_taken_for_another(tmp_path: Path) -> None:
 
 
 def another_secret_gets_nowhere_in_either_direction(tmp_path: Path) -> None:
-    a, stranger = _credentials(tmp_path, "a"), _credentials(tmp_path, "z", OTHER)
-    assert a.fingerprint != stranger.fingerprint
+    a, stranger = _credentials(tmp_path, "a"), _credentials(tmp_path, "z", ROUNDS[-1])
+    assert a.fingerprints != stranger.fingerprints
     with pytest.raises(ssl.SSLError) as failed:
         asyncio.run(_greeted(a.server_context(), stranger.client_context(), certified_name("a")))
     assert secrets_differ(failed.value)
@@ -100,7 +96,7 @@ def certificates_stay_as_long_as_they_are_right(tmp_path: Path) -> None:
     assert _credentials(tmp_path).own_file.read_bytes() == first
     assert _credentials(tmp_path, peer="10.0.0.9:8410").own_file.read_bytes() != first
     moved = _credentials(tmp_path).own_file.read_bytes()
-    assert _credentials(tmp_path, secret=OTHER).own_file.read_bytes() != moved
+    assert _credentials(tmp_path, secrets=ROUNDS[-1]).own_file.read_bytes() != moved
 
 
 def a_damaged_certificate_is_made_anew(tmp_path: Path) -> None:
@@ -115,31 +111,44 @@ def nobody_else_can_read_the_key(tmp_path: Path) -> None:
     assert [folder.stat().st_mode & 0o777 for folder in own.parents[:3]] == [0o700] * 3
 
 
-def a_new_secret_is_fit_and_like_no_other(tmp_path: Path) -> None:
-    secret = new_secret()
-    assert secret != new_secret()
-    assert read_secret(_kept(tmp_path / "secret", f"{secret}\n")) == secret.encode()
+def _talk(server: Credentials, client: Credentials) -> bool:
+    try:
+        heard = asyncio.run(_greeted(server.server_context(), client.client_context(), certified_name("a")))
+    except (ssl.SSLError, ConnectionError):
+        return False
+    return heard == b"welcome"
 
 
-def a_missing_secret_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot be read: no such file") as refused:
-        read_secret(tmp_path / "secret")
-    assert "tocsin cluster secret" in refused.value.hint
+@pytest.mark.parametrize("one", range(len(ROUNDS)))
+@pytest.mark.parametrize("other", range(len(ROUNDS)))
+def replicas_of_neighbouring_rounds_trust_each_other_and_no_others_do(
+    tmp_path: Path, one: int, other: int
+) -> None:
+    server = _credentials(tmp_path / "one", "a", ROUNDS[one])
+    client = _credentials(tmp_path / "other", "a", ROUNDS[other])
+    assert _talk(server, client) == (abs(one - other) <= 1)
 
 
-def a_short_secret_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="of 6 bytes can be guessed") as refused:
-        read_secret(_kept(tmp_path / "secret", "hunter\n"))
-    assert "32 bytes" in refused.value.allowed
-    assert "hunter" not in str(refused.value)
+def the_first_secret_signs_the_certificate_and_comes_first_among_the_fingerprints(tmp_path: Path) -> None:
+    (one,), both, turned, (other,) = (_credentials(tmp_path, secrets=each).fingerprints for each in ROUNDS)
+    assert (both, turned) == ([one, other], [other, one])
+    before = _credentials(tmp_path, secrets=ROUNDS[0]).own_file.read_bytes()
+    assert _credentials(tmp_path, secrets=ROUNDS[1]).own_file.read_bytes() == before
+    assert _credentials(tmp_path, secrets=ROUNDS[2]).own_file.read_bytes() != before
 
 
-@pytest.mark.parametrize("mode", [0o604, 0o666])
-def a_secret_that_everybody_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    with pytest.raises(InvalidInput, match="every user") as refused:
-        read_secret(_kept(tmp_path / "secret", new_secret(), mode))
-    assert "chmod" in refused.value.hint
+def the_authorities_have_another_file_when_others_are_trusted_and_not_when_another_comes_first(
+    tmp_path: Path,
+) -> None:
+    one, both, turned, other = (_credentials(tmp_path, secrets=each).authority_file for each in ROUNDS)
+    assert both == turned
+    assert len({one, both, other}) == 3
+    assert _credentials(tmp_path).authority_file == one, "the same at each start"
 
 
-def a_group_may_share_a_secret(tmp_path: Path) -> None:
-    assert read_secret(_kept(tmp_path / "secret", new_secret(), 0o640))
+def files_of_authorities_that_are_trusted_no_more_are_removed(tmp_path: Path) -> None:
+    former = _credentials(tmp_path).authority_file
+    now = _credentials(tmp_path, secrets=ROUNDS[1])
+    assert former.exists()
+    now.remove_former_authorities()
+    assert sorted(former.parent.iterdir()) == sorted([now.authority_file, now.own_file])

@@ -203,8 +203,9 @@ def who_has_another_secret_is_not_heard(running, strangers):
                 with pytest.raises((aiohttp.ClientError, OSError)):
                     await session.post(f"https://{cluster.members['a'].peer}/status", ssl=blind)
             trusting = PeerClient("me", Directory("me", cluster.members.values()), _blind(strangers))
-            with pytest.raises(Unreachable):
+            with pytest.raises(Unreachable) as hung_up:
                 await trusting.hello(cluster.members["a"])
+            assert "--cluster-secret" in hung_up.value.hint
             await trusting.stop()
 
     asyncio.run(whole())

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ class Owner(NamedTuple):
     """Of a text, what only who has the cluster's secret can compute."""
     members: Callable[[], list[str]] = list
     """Its replicas at this moment, each as ``NAME=HOST:PORT``."""
+    other_signatures: Callable[[str], Sequence[str]] = lambda text: ()
+    """Of a text, what the other secrets that the cluster trusts give: while its secret is being changed."""
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +81,10 @@ def signed(backup: BackupManifest, owner: Owner) -> BackupManifest:
 
 
 def is_signed(backup: BackupManifest, owner: Owner) -> bool:
-    return hmac.compare_digest(backup.authenticator.encode(), owner.sign(_text(backup)).encode())
+    """With any secret that the cluster trusts."""
+    text, found = _text(backup), backup.authenticator.encode()
+    accepted = (owner.sign(text), *owner.other_signatures(text))
+    return any(hmac.compare_digest(found, each.encode()) for each in accepted)
 
 
 def _text(backup: BackupManifest) -> str:

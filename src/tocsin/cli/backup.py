@@ -154,10 +154,10 @@ def _backups(place: str, secret: Path | None = None) -> Backups:
 
 def _owner(secret: Path) -> Owner:
     from tocsin.backup.manifest import Owner
-    from tocsin.member.secret import digest, read_secret
+    from tocsin.member.secret_file import read_secrets
 
-    content = read_secret(secret)
-    return Owner(lambda text: digest(content, text))
+    secrets = read_secrets(secret)
+    return Owner(secrets.digest, other_signatures=secrets.other_digests)
 
 
 def _problem(backups: Backups, backup: BackupManifest) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,8 +11,10 @@ import typer
 from tocsin.cli.command import Command, Json, Url, ask
 from tocsin.cli.printing import REFUSED, print_json, say
 from tocsin.cli.usage import ActingFamily
+from tocsin.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from tocsin.member.secret_file import Secrets
     from tocsin.model.cluster import ClusterView, ReplicaView
 
 _DIGEST_SHOWN = 12
@@ -30,7 +34,7 @@ def cluster(context: typer.Context, url: Url = None, as_json: Json = False) -> N
     LAG is how many entries a replica has yet to apply, SNAPSHOT the age of its newest one, DIGEST that of the state in
     it, CLOCK how far its clock is ahead of the one that answers. The exit status is 1 if nobody leads
     (then nothing can be written), if the leader does not answer or was removed, or if two replicas hold different
-    states.
+    states. While the cluster's secret is being changed, it tells which secrets each replica has, and the next step.
 
     Example: tocsin cluster --url http://a:8400,http://b:8400,http://c:8400
     """
@@ -42,6 +46,8 @@ def cluster(context: typer.Context, url: Url = None, as_json: Json = False) -> N
         print_json(found)
     else:
         _show(found)
+        if found.rotation:
+            _show_secrets(found)
         for complaint in wrong:
             say(complaint)
     if wrong:
@@ -115,20 +121,72 @@ def remove(
 
 
 @app.command(cls=Command)
-def secret(as_json: Json = False) -> None:
-    """Make a secret for a new cluster and print it. No service is needed.
+def secret(
+    add: Annotated[
+        Path | None, typer.Option("--add", metavar="FILE", help="1: add a new secret as the last line.")
+    ] = None,
+    promote: Annotated[
+        Path | None, typer.Option("--promote", metavar="FILE", help="2: put the last line first.")
+    ] = None,
+    drop: Annotated[
+        Path | None, typer.Option("--drop", metavar="FILE", help="3: keep the first line only.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a secret for a new cluster and print it, or change the file of one. No service is needed.
 
-    All replicas are given the same one in a file: whoever has it belongs to the cluster and can read all of it.
+    All replicas are given the same file: whoever has it belongs to the cluster and can read all of it. A replica
+    presents the secret in its first line, and trusts those in the other lines too.
+
+    So the secret can be changed while the cluster works, in three rounds: --add, --promote, --drop. In each round
+    change the file, copy it to all replicas, and restart them one after the other. Begin the next round when all
+    replicas have done this one: 'tocsin cluster' shows that, and names the next step.
 
     Example: (umask 077; tocsin cluster secret > cluster.secret)
-    """
-    from tocsin.member.secret import new_secret
 
-    made = new_secret()
-    if as_json:
-        print_json({"secret": made})
+    Example: tocsin cluster secret --add cluster.secret
+    """
+    from tocsin.member.secret_file import Secrets, new_secret
+
+    asked = [
+        (add, Secrets.with_new, "--promote"),
+        (promote, Secrets.promoted, "--drop"),
+        (drop, Secrets.without_others, ""),
+    ]
+    given = [(path, change, following) for path, change, following in asked if path is not None]
+    if len(given) > 1:
+        raise InvalidInput(
+            "one round at a time",
+            field="--promote" if promote else "--drop",
+            value=str(promote or drop),
+            allowed="--add, --promote or --drop",
+        )
+    if given:
+        _change_file(*given[0], as_json)
+    elif as_json:
+        print_json({"secret": new_secret()})
     else:
-        print(made)
+        print(new_secret())
+
+
+def _change_file(path: Path, change: Callable[[Secrets], Secrets], following: str, as_json: bool) -> None:
+    from tocsin.member.secret import fingerprints
+    from tocsin.member.secret_file import read_secrets, write_secrets
+
+    changed = change(read_secrets(path))
+    write_secrets(path, changed)
+    presented, *trusted = fingerprints(changed)
+    if as_json:
+        print_json({"file": str(path), "secrets": [presented, *trusted]})
+        return
+    print(f"{path}: {_secrets_told(presented, trusted)}")
+    say("copy it to all replicas, and restart them one after the other")
+    if following:
+        say(f"when 'tocsin cluster' shows that all have it: tocsin cluster secret {following} {path}")
+
+
+def _secrets_told(presented: str, trusted: Sequence[str]) -> str:
+    return f"presents {presented}, trusts {', '.join(trusted) + ' too' if trusted else 'no other'}"
 
 
 def _complaints(found: ClusterView) -> list[str]:
@@ -149,6 +207,14 @@ def _complaints(found: ClusterView) -> list[str]:
     if not found.digests_agree:
         told.append("two replicas hold different states at the same entry: look at the logs of all of them")
     return told
+
+
+def _show_secrets(found: ClusterView) -> None:
+    """Fingerprints, as the replicas tell them."""
+    for view in found.replicas:
+        if view.secrets:
+            print(f"{view.name}: {_secrets_told(view.secrets[0], view.secrets[1:])}")
+    say(found.rotation)
 
 
 def _show(found: ClusterView) -> None:

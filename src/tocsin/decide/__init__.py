@@ -9,6 +9,7 @@
 ``retention``  which history is too old or too much
 ``preview``    what a new or changed schedule would do
 ``why``        what was recorded about an instant, in plain words
+``rotation``   the next step of changing the cluster's secret, by what the replicas say of theirs
 
 The rows come from ``state.queries``; what comes out goes into the journal before anything else happens.
 """

@@ -39,9 +39,12 @@ its log is shorter than it was         ``lost`` says so, and the data is a copy 
 the others reach this member at an     etcd ends at once, else the same: a clone of the machine runs there
 address that is not its own
 another secret                         the handshake fails; neither learns anything of the other
+other authorities are trusted than     etcd is started again, also if it outlived its Tocsin
+before
 =====================================  ========================================================================
 
 ``address``      the list of replicas and their ports
+``secret_file``  the secret, and while it is being changed several
 ``secret``       certificates from one secret
 ``record``       what this disk remembers
 ``files``        small files, written as a whole

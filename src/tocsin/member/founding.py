@@ -14,13 +14,15 @@ all are empty or founding, and all mean the same    found the cluster
 ==================================================  ==========================================================
 
 *The same* is the list of replicas and the disks behind it: each disk has a token made by chance, and the cluster's own
-token is made of all of them. A replica which lost its disk in the middle of a founding has another token, and with it
-another cluster than the one that the others are founding; it waits until they have founded theirs, and joins.
+token is made of all of them, and not of the secret, which may be changed. A replica which lost its disk in the middle
+of a founding has another token, and with it another cluster than the one that the others are founding; it waits until
+they have founded theirs, and joins.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -64,9 +66,7 @@ class Wait(NamedTuple):
     remedy: str
 
 
-def decide(
-    me: Hello, others: Mapping[str, Hello | None], digest: Callable[[str], str]
-) -> Found | Join | Wait:
+def decide(me: Hello, others: Mapping[str, Hello | None]) -> Found | Join | Wait:
     """Decide what a replica with an empty disk, or with a copy, may do, after what the others said."""
     recovering = sorted(name for name, hello in others.items() if hello and hello.condition == "recovering")
     if recovering:
@@ -103,7 +103,7 @@ def decide(
             f"directory of {', '.join(bereft)}: then a new cluster is founded, which knows nothing of the old one "
             "unless a backup is restored",
         )
-    token = founding_token([me, *heard.values()], digest)
+    token = founding_token([me, *heard.values()])
     for name, hello in sorted(heard.items()):
         if hello.condition == "founding" and hello.founding != token:
             return Wait(
@@ -122,10 +122,10 @@ def still_recovering(name: str) -> str:
     return f"{name} goes on with what is left of the cluster, and writes that down before others are let in"
 
 
-def founding_token(hellos: Sequence[Hello], digest: Callable[[str], str]) -> str:
+def founding_token(hellos: Sequence[Hello]) -> str:
     """Of a cluster with these disks. Each of its founders comes to the same."""
     disks = ",".join(sorted(f"{hello.name}={hello.token}" for hello in hellos))
-    return digest(f"founding {hellos[0].cluster} {disks}")[:32]
+    return hashlib.sha256(f"founding {hellos[0].cluster} {disks}".encode()).hexdigest()[:32]
 
 
 class Unanswered(NamedTuple):
@@ -169,12 +169,10 @@ class Inquiry:
         remedies = dict.fromkeys(one.remedy for one in silent if one.remedy)
         return Missing("; ".join(one.why for one in silent), "; ".join(remedies))
 
-    async def settle(
-        self, me: Hello, digest: Callable[[str], str], tell: Callable[[str], None]
-    ) -> Found | Join:
+    async def settle(self, me: Hello, tell: Callable[[str], None]) -> Found | Join:
         """Returns when it is safe to do the one or the other. What it waits for is told meanwhile."""
         while True:
-            choice = decide(me, await self.ask(), digest)
+            choice = decide(me, await self.ask())
             if not isinstance(choice, Wait):
                 tell("")
                 return choice

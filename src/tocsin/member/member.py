@@ -26,7 +26,8 @@ from tocsin.member.process import Process
 from tocsin.member.program import Program, find_program, listening_host
 from tocsin.member.record import Memory
 from tocsin.member.recovery import RECOVERING, Recovery
-from tocsin.member.secret import Credentials, read_secret
+from tocsin.member.secret import Credentials
+from tocsin.member.secret_file import read_secrets
 from tocsin.model.cluster import Hello, Voters, majority_of
 
 _log = structlog.get_logger()
@@ -47,9 +48,8 @@ class Enrolment:
                 "a cluster needs a secret that all its replicas share",
                 hint="(umask 077; tocsin cluster secret > FILE), then --cluster-secret FILE on each of them",
             )
-        self.credentials = Credentials(
-            read_secret(Path(settings.cluster_secret)), self.own, self.folder / "tls"
-        )
+        self.secrets = read_secrets(Path(settings.cluster_secret))
+        self.credentials = Credentials(self.secrets, self.own, self.folder / "tls")
         self.credentials.write()
 
     def server_context(self) -> ssl.SSLContext:
@@ -181,11 +181,14 @@ class EtcdMember:
     async def _start(self) -> None:
         program = await asyncio.to_thread(find_program, self._program)
         self._enrolment.credentials.write()
+        self._enrolment.credentials.remove_former_authorities()
+        secret, *trusted = self._enrolment.credentials.fingerprints
         _log.info(
             "this replica is part of a cluster",
             name=self._own.name,
             replicas=self._enrolment.spelt,
-            secret=self._enrolment.credentials.fingerprint,
+            secret=secret,
+            **({"trusted_too": ", ".join(trusted)} if trusted else {}),
         )
         self._client = self._client_of([self.endpoints()[0]])
         self._others = self._client_of(self.endpoints()[1:])
@@ -302,8 +305,7 @@ class EtcdMember:
 
     async def _settle(self) -> None:
         """etcd has no data, or a copy: found or join."""
-        digest = self._enrolment.credentials.digest
-        choice = await self._inquiry.settle(self.condition(), digest, self._tell)
+        choice = await self._inquiry.settle(self.condition(), self._tell)
         if isinstance(choice, Found):
             self._memory.keep(condition="founding", founding=choice.token)
             _log.info("all replicas are there and empty: they found the cluster")

@@ -3,17 +3,19 @@
 Every replica derives the same key of a certificate authority from the secret, signs a certificate for itself with it,
 and trusts that authority and no other. Nothing is sent around and nothing expires: certificates begin in the past and
 end in the far future, because a clock that is wrong must not break a cluster. To shut somebody out, change the secret.
+While it is being changed (``secret_file``) a replica has a certificate of the first secret and trusts the authorities
+of all of them.
+
+etcd reads its certificate at each handshake, but the authorities that it trusts only at its start. So the name of their
+file is made of them: an etcd that was started with other authorities has another command, and is not taken over.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import ipaddress
-import os
-import secrets
 import ssl
-import stat
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,66 +26,32 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tocsin.errors import InvalidInput
 from tocsin.files import make_folder, unwritable, write_whole
 from tocsin.member.address import split_address
+from tocsin.member.secret_file import Secrets
 from tocsin.model.cluster import Member
 
-SECRET_BYTES_MIN = 32
 _DOMAIN = "tocsin.internal"
 _BEGIN, _END = datetime(2000, 1, 1, tzinfo=UTC), datetime(2120, 1, 1, tzinfo=UTC)
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-_MAKE_ONE = (
-    "make one with: (umask 077; tocsin cluster secret > FILE), and give the same file to every replica"
-)
-
-
-def new_secret() -> str:
-    """A secret as good as a key: 256 random bits."""
-    return secrets.token_urlsafe(32)
-
-
-def read_secret(path: Path) -> bytes:
-    """The cluster's secret. Raises for one that is no secret."""
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            content = file.read(65_536).strip()
-    except OSError as wrong:
-        why = (wrong.strerror or str(wrong)).lower()
-        raise _unfit(f"the secret cannot be read: {why}", path, hint=_MAKE_ONE) from None
-    if mode & 0o007:
-        raise _unfit("every user of this machine can read the secret", path, hint=f"run: chmod o-rwx {path}")
-    if len(content) < SECRET_BYTES_MIN:
-        raise _unfit(
-            f"a secret of {len(content)} bytes can be guessed",
-            path,
-            allowed=f"{SECRET_BYTES_MIN} bytes or more",
-            hint=_MAKE_ONE,
-        )
-    return content
-
-
-def digest(secret: bytes, text: str) -> str:
-    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
 
 
 class Credentials:
     """The certificates of one replica: as files for etcd, and as contexts for what Tocsin itself says and hears."""
 
-    def __init__(self, secret: bytes, member: Member, folder: Path) -> None:
-        self.authority_file = folder / "authority.pem"
+    def __init__(self, secrets: Secrets, member: Member, folder: Path) -> None:
+        self.fingerprints = fingerprints(secrets)
+        """Of the secret in use, and of the others that are trusted."""
+        self._key = _authority_key(secrets.in_use)
+        self._authority = _authority_certificate(self._key)
+        others = [_authority_certificate(_authority_key(secret)) for secret in secrets.others]
+        self._trusted_pem = "".join(_pem(authority) for authority in (self._authority, *others))
+        # Which one is in use makes no difference to an etcd that runs.
+        mark = hashlib.sha256(" ".join(sorted(self.fingerprints)).encode()).hexdigest()[:16]
+        self.authority_file = folder / f"authority-{mark}.pem"
         self.own_file = folder / "replica.pem"
         """Certificate and key in one file, so that both change in one step."""
-        self._secret = secret
         self._member = member
-        self._key = _authority_key(secret)
-        self._authority = _authority_certificate(self._key)
-
-    @property
-    def fingerprint(self) -> str:
-        """Tells two secrets apart and gives neither away."""
-        return _fingerprint(self._key)
 
     def write(self) -> None:
         """Put the files there. What is there and still right stays: an etcd that runs on may be reading it."""
@@ -92,9 +60,16 @@ class Credentials:
             make_folder(folder)
             if not self._is_right():
                 write_whole(self.own_file, self._own_pair())
-            write_whole(self.authority_file, self._authority_pem().encode())
+            write_whole(self.authority_file, self._trusted_pem.encode())
         except OSError as wrong:
             raise unwritable(folder, wrong) from None
+
+    def remove_former_authorities(self) -> None:
+        """Only for the one process that may start an etcd here: another one may still name such a file to its etcd."""
+        for file in self.authority_file.parent.glob("authority*.pem"):
+            if file != self.authority_file:
+                with suppress(OSError):
+                    file.unlink()
 
     def server_context(self) -> ssl.SSLContext:
         """For listeners. Without a certificate of this cluster nobody gets through the handshake."""
@@ -108,19 +83,12 @@ class Credentials:
         context.check_hostname = True
         return self._furnished(context)
 
-    def digest(self, text: str) -> str:
-        """Of a text, such as only who has the secret can compute."""
-        return digest(self._secret, text)
-
     def _furnished(self, context: ssl.SSLContext) -> ssl.SSLContext:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(cadata=self._authority_pem())
+        context.load_verify_locations(cadata=self._trusted_pem)
         context.load_cert_chain(self.own_file)
         return context
-
-    def _authority_pem(self) -> str:
-        return self._authority.public_bytes(serialization.Encoding.PEM).decode()
 
     def _is_right(self) -> bool:
         try:
@@ -168,6 +136,11 @@ def secrets_differ(error: BaseException | None) -> bool:
     return False
 
 
+def fingerprints(secrets: Secrets) -> list[str]:
+    """They tell secrets apart and give none of them away. The first is of the one in use."""
+    return [_fingerprint(_authority_key(secret)) for secret in (secrets.in_use, *secrets.others)]
+
+
 def certified_name(name: str) -> str:
     """What the certificate of a replica says beside its addresses."""
     return f"{name}.{_DOMAIN}"
@@ -197,6 +170,10 @@ def _authority_certificate(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
         .add_extension(_key_usage(signs_certificates=True), critical=True)
         .sign(key, hashes.SHA256())
     )
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def _begun(
@@ -239,7 +216,3 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
-
-
-def _unfit(message: str, path: Path, *, allowed: str = "", hint: str = "") -> InvalidInput:
-    return InvalidInput(message, field="cluster_secret", value=str(path), allowed=allowed, hint=hint)

@@ -81,6 +81,9 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The running digest after some of the entries that it applied last."""
     limits: list[LimitView] = []
     """How limits stand, of whoever leads."""
+    secrets: list[str] = []
+    """Fingerprints of the cluster's secrets that it trusts; the first is of the one that it presents. Empty: it was
+    given none."""
     lent_seq: int | None = None
     """A snapshot that somebody is fetching at this time: the journal behind it is still needed."""
     problem: str = ""
@@ -132,6 +135,8 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     clock_offset_ms: int | None = None
     """How far its clock is ahead of the one of the replica that answers."""
     started_at: datetime | None = None
+    secrets: list[str] = []
+    """Fingerprints of the cluster's secrets that it trusts; the first is of the one that it presents."""
     problem: str = ""
 
 
@@ -150,3 +155,5 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     digests_agree: bool
     """Where replicas hold snapshots of the same moment, these are equal."""
     replicas: list[ReplicaView]
+    rotation: str = ""
+    """The next step while the cluster's secret is being changed; empty: it is not."""

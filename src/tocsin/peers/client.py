@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -35,6 +36,13 @@ PORTION = 2_000
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _IDLE_S = 30.0
 _CONNECTIONS_MAX = 64
+
+
+_NOT_TRUSTED = (
+    "if this goes on, it does not trust the secret of this replica: give both the same --cluster-secret; to change "
+    "the secret see 'tocsin cluster secret --help'"
+)
+"""A server that does not accept a certificate hangs up, and does not say why."""
 
 
 class NotSent(Unreachable):
@@ -216,4 +224,5 @@ def silence(name: str, wrong: Exception) -> Unreachable:
         return NotSent(f"{name} cannot be reached: it took too long")
     if isinstance(wrong, TimeoutError):
         return Unreachable(f"{name} did not answer in time")
-    return Unreachable(f"{name} did not answer: {str(wrong) or type(wrong).__name__}")
+    hint = _NOT_TRUSTED if isinstance(wrong, OSError) and wrong.errno == errno.ECONNRESET else ""
+    return Unreachable(f"{name} did not answer: {str(wrong) or type(wrong).__name__}", hint=hint)

@@ -87,6 +87,8 @@ class Replica:
         """Each returns when this replica cannot go on, and why."""
         self.troubles: list[Callable[[], str]] = []
         """What is wrong with what it stands on, in words."""
+        self.secrets: list[str] = []
+        """Fingerprints of the cluster's secrets that it was started with; the first is of the one in use."""
         self._setup = setup
         self._lock = DataLock(setup.paths.lock)
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
@@ -378,6 +380,7 @@ class Replica:
                 wall_ms=wall_ms,
                 clock="unknown",
                 api=self.api,
+                secrets=self.secrets,
                 problem=self._waits_for or self.trouble,
             )
         meta, parts = self.meta, self._parts
@@ -397,6 +400,7 @@ class Replica:
             clock_preceded_by=parts.rounds.preceded_by(),
             started_ms=self._started_ms,
             api=self.api,
+            secrets=self.secrets,
             snapshots=parts.snapshotter.marks(),
             digests=dict(parts.applier.digests),
             lent_seq=parts.snapshotter.lent_seq(),

@@ -270,6 +270,9 @@ FIELDS: dict[str, dict[str, Words]] = {
         "majority": {"description": "How many replicas it takes to write anything down."},
         "reachable": {"description": "How many answer, with this one."},
         "digests_agree": {"description": "False: a replica holds another state than the others."},
+        "rotation": {
+            "description": "The next step while the cluster's secret is being changed. Empty: it is not."
+        },
     },
     "ReplicaView": {
         "peer": {"description": "HOST:PORT at which the others reach it."},
@@ -277,6 +280,9 @@ FIELDS: dict[str, dict[str, Words]] = {
         "lag": {"description": "How many entries it has yet to apply."},
         "digest": {"description": "Of its newest snapshot."},
         "clock_offset_ms": {"description": "How far its clock is ahead of that of the one that answers."},
+        "secrets": {
+            "description": "Fingerprints of the cluster's secrets that it trusts; it presents the first one."
+        },
         "problem": {"description": "What keeps it from working. Empty: nothing."},
     },
     "Problem": {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from tocsin.decide.rotation import next_step
 from tocsin.model.cluster import ClusterView, Member, PeerStatus, ReplicaView, Voters, majority_of
 
 
@@ -48,6 +49,9 @@ def view(
             _replica(enlisted.get(name, Member(name)), status, sequence, asked)
             for name, status in sorted(known.items())
         ],
+        rotation=next_step(
+            {name: None if status is None else status.secrets for name, status in known.items()}
+        ),
     )
 
 
@@ -90,6 +94,7 @@ def _replica(member: Member, status: PeerStatus | None, sequence: int, asked: As
         digest="" if newest is None else newest.digest,
         clock_offset_ms=asked.offset_ms(status.wall_ms) if status.wall_ms else None,
         started_at=datetime.fromtimestamp(status.started_ms / 1000, UTC) if status.started_ms else None,
+        secrets=status.secrets,
         problem=status.problem,
     )
 

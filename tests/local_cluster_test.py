@@ -91,10 +91,10 @@ def terminals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Termina
 
 
 @pytest.fixture
-def terminal(terminals: list[Terminal], tmp_path: Path) -> Terminal:
+def terminal(terminals: list[Terminal], tmp_path_factory: pytest.TempPathFactory) -> Terminal:
     """The one that runs; a new one where a test has ended it."""
     if not terminals or terminals[-1].process.poll() is not None:
-        terminals.append(Terminal(tmp_path))
+        terminals.append(Terminal(tmp_path_factory.mktemp("terminal")))
     return terminals[-1]
 
 

@@ -28,7 +28,7 @@ from tocsin.replica.clock_guard import ClockGuard
 from tocsin.replica.consents import RosterConsents
 from tocsin.replica.office import ElectedOffice
 from tocsin.replica.parts import Paths, Setup
-from tocsin.replica.peers import Answered, Fate
+from tocsin.replica.peers import Answered, Fate, position_of
 from tocsin.replica.presence import in_task
 from tocsin.replica.replica import Replica
 from tocsin.state import snapshot, views
@@ -184,6 +184,9 @@ class Neighbours:
         if self._town.on_answer is not None:
             await self._town.on_answer()
         return answered
+
+    async def position(self, leader: str) -> int:
+        return position_of(leader, self._status(leader))
 
     async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
         self._town.asked.append((self._name, replica, term))

@@ -82,19 +82,29 @@ async def write(
     """Carry out the command that is made for the newest version, if that meets the conditions. Where somebody
     else was faster, look again. Returns the version that it was carried out on (0: there was none) and the one
     that it made."""
+    is_caught_up = service.replica.is_leader
     for _ in range(TRIES_MAX):
         present = await service.replica.read(newest, id)
         version = 0 if present is None else present.version
-        conditions.check(id, version)
         try:
+            conditions.check(id, version)
             made = command(present)
             wish = await made if isinstance(made, Awaitable) else made
+        except (NotFound, VersionConflict):
+            # By the state as it is here, which may be behind that of the leader.
+            if is_caught_up:
+                raise
+            await service.replica.catch_up()
+            is_caught_up = True
+            continue
+        try:
             return version, await service.propose(caller, wish)
         except (AlreadyExists, VersionConflict):
-            continue
+            await service.replica.catch_up()
         except NotFound:
             if present is None:
                 raise
+            await service.replica.catch_up()
     raise Refused(
         f"the schedule {id!r} was changed by others {TRIES_MAX} times before this could be written",
         hint="try again in a moment",

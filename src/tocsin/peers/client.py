@@ -22,7 +22,7 @@ from tocsin.peers.directory import Directory
 from tocsin.peers.messages import MEDIA_TYPE, Nothing
 from tocsin.peers.server import WRONG
 from tocsin.peers.transfer import Transfer
-from tocsin.replica.peers import Answered, Fate
+from tocsin.replica.peers import Answered, Fate, position_of
 from tocsin.state.snapshot import Manifest
 from tocsin.targets.contract import Output
 
@@ -92,6 +92,9 @@ class PeerClient:
                 f"the answer of the leader was lost: {wrong.message}",
                 hint="it may have been carried out nevertheless: look before you repeat it",
             ) from None
+
+    async def position(self, leader: str) -> int:
+        return position_of(leader, await self._status(self._member(leader)))
 
     async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
         member = self._member(replica)

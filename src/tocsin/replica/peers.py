@@ -36,6 +36,10 @@ class Answered(msgspec.Struct, frozen=True):
     result: Any
 
 
+class NoWay(NoLeader):
+    """Somebody leads, and this replica has no way to ask them."""
+
+
 class Peers(Protocol):
     """Every call has a deadline of its own and raises ``Unreachable`` when there is no answer."""
 
@@ -46,6 +50,10 @@ class Peers(Protocol):
     async def propose(self, leader: str, command: Command) -> Answered:
         """Have the leader carry it out. Raises what it raises: ``Refused`` and its kin, ``NoLeader`` when it does not
         lead (nothing was done), ``Uncertain`` when the answer was lost."""
+        ...
+
+    async def position(self, leader: str) -> int:
+        """The last entry that the leader has applied. Raises ``NoLeader`` when it does not lead or does not answer."""
         ...
 
     async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
@@ -80,7 +88,10 @@ class NoPeers:
         return {}
 
     async def propose(self, leader: str, command: Command) -> Answered:
-        raise NoLeader(f"{leader or 'nobody'} leads, and cannot be reached from here")
+        raise _no_way(leader)
+
+    async def position(self, leader: str) -> int:
+        raise _no_way(leader)
 
     async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
         return [Fate("unknown", reason=_NOBODY_ASKED) for _ in asked]
@@ -98,3 +109,19 @@ class NoPeers:
         self, incarnation: str, least: int, folder: Path, newest: Callable[[], Awaitable[int]] | None = None
     ) -> Manifest | None:
         return None
+
+
+def _no_way(leader: str) -> NoLeader:
+    if not leader:
+        return NoLeader("nobody leads")
+    return NoWay(
+        f"{leader} leads, and cannot be reached from here",
+        hint="ask that one: replicas pass writes on to each other only with --cluster",
+    )
+
+
+def position_of(leader: str, status: PeerStatus | None) -> int:
+    """Where the leader is, by what it says of itself. Raises ``NoLeader``."""
+    if status is None or status.role != "leader":
+        raise NoLeader(f"{leader or 'nobody'} leads, and does not say so")
+    return status.sequence

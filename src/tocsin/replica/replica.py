@@ -42,7 +42,7 @@ from tocsin.replica.notices import Applied
 from tocsin.replica.office import DataLock
 from tocsin.replica.origins import Origins
 from tocsin.replica.parts import Parts, Setup
-from tocsin.replica.peers import Answered, Fate
+from tocsin.replica.peers import Answered, Fate, NoWay
 from tocsin.replica.recovery import Recovery, mark_damaged
 from tocsin.replica.snapshotter import Snapshotter
 from tocsin.state import seal
@@ -230,13 +230,23 @@ class Replica:
     async def propose(self, command: Command) -> Any:
         """Make a command durable and apply it, on whichever replica leads. Raises ``Refused`` if it does not fit the
         present state, ``NoLeader`` if nobody leads and nothing was done."""
+        return await self._with_leader(lambda: self._try_to_propose(command))
+
+    async def catch_up(self) -> None:
+        """Apply what the leader has applied by now. Before somebody is told that there is no such thing, or another
+        version of it: the write that says otherwise may be under way to this replica. Raises ``NoLeader``."""
+        await self._with_leader(self._try_to_catch_up)
+
+    async def _with_leader(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Somebody else may be taking over: it is waited for, unless there is a leader and no way to it from here."""
         until_s = self.clock.elapsed_s() + PATIENCE_S
         while True:
             seq = self.meta.seq
             try:
-                return await self._try_to_propose(command)
+                return await ask()
             except NoLeader as nobody:
-                if self.clock.elapsed_s() >= until_s or self.applied.is_over:
+                is_in_vain = isinstance(nobody, NoWay) and self._setup.office.opens_in_s() > 0
+                if is_in_vain or self.clock.elapsed_s() >= until_s or self.applied.is_over:
                     raise
                 log.debug("nobody to carry it out yet", reason=str(nobody))
             with contextlib.suppress(TimeoutError):
@@ -251,15 +261,20 @@ class Replica:
         await self._applied_here(answered.seq)
         return answered.result
 
+    async def _try_to_catch_up(self) -> None:
+        leader = self.meta.leader
+        if not self.is_leader:
+            if leader in ("", self.name):
+                raise NoLeader("nobody leads at this moment", hint="try again in a moment")
+            await self._applied_here(await self._setup.peers.position(leader))
+
     async def _applied_here(self, seq: int) -> None:
         """What was done there is to be seen here, before whoever asked for it looks."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self.applied.wait_beyond(seq - 1)
         if self.applied.seq < seq:  # also where it stops: then no more entries are applied here
-            raise Uncertain(
-                "it was done, but this replica has not heard of it yet", hint="look again in a moment"
-            )
+            raise Uncertain("this replica has not heard of all that was done", hint="look again in a moment")
 
     async def read(
         self, query: Callable[Concatenate[sqlite3.Connection, _P], _T], *args: _P.args, **kwargs: _P.kwargs

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from tocsin.errors import NoLeader, TocsinError, Uncertain, Unreachable
 from tocsin.model.cluster import Asked, PeerStatus
 from tocsin.model.command import Command
-from tocsin.replica.peers import Answered, Fate
+from tocsin.replica.peers import Answered, Fate, position_of
 from tocsin.replica.replica import Replica
 from tocsin.simulation.network import Network, Refusal, Silence
 from tocsin.simulation.virtual import Process
@@ -63,6 +63,9 @@ class Neighbours:
             raise NoLeader(str(wrong)) from None
         except Unreachable as wrong:
             raise Uncertain(str(wrong)) from None
+
+    async def position(self, leader: str) -> int:
+        return position_of(leader, await self._status(leader))
 
     async def fates(self, replica: str, asked: Sequence[Asked], term: int) -> list[Fate]:
         return await self._ask(replica, lambda there: there.fates(asked, term))

@@ -129,7 +129,8 @@ def read_secret(use: Use, rules: SecretRules | None = None) -> bytes:
     value = os.environ.get(where, "").encode() if scheme == "env" else _read_file(where, rules)
     if not value:
         raise SecretMissingError(
-            f"the secret {reference} cannot be read on this machine, or is empty", permanent=scheme == "env"
+            f"the secret {reference} cannot be read on this machine, is empty, or has more than 64 KiB",
+            permanent=scheme == "env",
         )
     return value
 
@@ -198,7 +199,8 @@ def _read_file(path: str, rules: SecretRules) -> bytes:
                 return b""
             if not rules.permit_file(_path_of(descriptor, path)):
                 return b""
-            return os.read(descriptor, SECRET_BYTES_MAX).rstrip(b"\r\n")
+            content = os.read(descriptor, SECRET_BYTES_MAX + 1)
+            return b"" if len(content) > SECRET_BYTES_MAX else content.rstrip(b"\r\n")
         finally:
             os.close(descriptor)
     except (OSError, ValueError):

@@ -66,6 +66,9 @@ async def bulk(request: Request[Any, Any, Any], service: Given, caller: WhoAsks)
     _check_labels(wish)
     if not wish.preview:
         require(caller, WRITE if wish.action in _WRITES else OPERATE)
+        await (
+            service.replica.catch_up()
+        )  # what is unchanged, or not there, is told by the state as it is here
     return Stream(_all(service, caller, wish), media_type=MEDIA_TYPE)
 
 

@@ -162,6 +162,8 @@ class Workshop(Receiver):
 class Neighbours:
     """The port ``Peers``, within one process."""
 
+    are_reachable = True
+
     def __init__(self, town: Town, name: str) -> None:
         self._town = town
         self._name = name

@@ -52,6 +52,8 @@ class NotSent(Unreachable):
 class PeerClient:
     """The port ``Peers``, over the network."""
 
+    are_reachable = True
+
     def __init__(self, name: str, directory: Directory, tls: ssl.SSLContext) -> None:
         self._name = name
         self._directory = directory

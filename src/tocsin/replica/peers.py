@@ -36,12 +36,13 @@ class Answered(msgspec.Struct, frozen=True):
     result: Any
 
 
-class NoWay(NoLeader):
-    """Somebody leads, and this replica has no way to ask them."""
-
-
 class Peers(Protocol):
     """Every call has a deadline of its own and raises ``Unreachable`` when there is no answer."""
+
+    @property
+    def are_reachable(self) -> bool:
+        """False: there is no way from here to a leader, whoever it is."""
+        ...
 
     async def statuses(self) -> dict[str, PeerStatus | None]:
         """All others that are enlisted; None: no answer."""
@@ -84,6 +85,8 @@ class Peers(Protocol):
 class NoPeers:
     """On one machine there is nobody else."""
 
+    are_reachable = False
+
     async def statuses(self) -> dict[str, PeerStatus | None]:
         return {}
 
@@ -114,7 +117,7 @@ class NoPeers:
 def _no_way(leader: str) -> NoLeader:
     if not leader:
         return NoLeader("nobody leads")
-    return NoWay(
+    return NoLeader(
         f"{leader} leads, and cannot be reached from here",
         hint="ask that one: replicas pass writes on to each other only with --cluster",
     )

@@ -42,7 +42,7 @@ from tocsin.replica.notices import Applied
 from tocsin.replica.office import DataLock
 from tocsin.replica.origins import Origins
 from tocsin.replica.parts import Parts, Setup
-from tocsin.replica.peers import Answered, Fate, NoWay
+from tocsin.replica.peers import Answered, Fate
 from tocsin.replica.recovery import Recovery, mark_damaged
 from tocsin.replica.snapshotter import Snapshotter
 from tocsin.state import seal
@@ -245,13 +245,17 @@ class Replica:
             try:
                 return await ask()
             except NoLeader as nobody:
-                is_in_vain = isinstance(nobody, NoWay) and self._setup.office.opens_in_s() > 0
-                if is_in_vain or self.clock.elapsed_s() >= until_s or self.applied.is_over:
+                if self._is_out_of_reach() or self.clock.elapsed_s() >= until_s or self.applied.is_over:
                     raise
                 log.debug("nobody to carry it out yet", reason=str(nobody))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await self.applied.wait_beyond(seq)
+
+    def _is_out_of_reach(self) -> bool:
+        """Does somebody else lead, and there is no way to them from here?"""
+        is_other = self.meta.leader not in ("", self.name)
+        return is_other and not self._setup.peers.are_reachable and self._setup.office.opens_in_s() > 0
 
     async def _try_to_propose(self, command: Command) -> Any:
         leader = self.meta.leader

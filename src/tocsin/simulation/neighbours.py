@@ -37,6 +37,8 @@ class House(Protocol):
 class Neighbours:
     """How one process sees the others."""
 
+    are_reachable = True
+
     def __init__(self, name: str, houses: Mapping[str, House], network: Network) -> None:
         self._name = name
         self._houses = houses

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster sim test setup lint types imports bench bench-full clean
+.PHONY: help run cluster sim test locked setup lint types imports bench bench-full clean
 
 help:  ## What there is to do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,6 +39,11 @@ ALONE := tests/cluster/planned_test.py
 
 # Some machines forbid it. Tests start hundreds of processes, and each would compile all of Tocsin again.
 test bench bench-full: export PYTHONDONTWRITEBYTECODE :=
+
+locked: $(BIN)/python  ## A .venv for the tests in the very versions that CI has, each checked by its hash
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .ci/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(VENV)/.test $(VENV)/.run
 
 setup: $(VENV)/.test $(VENV)/.bench  ## A .venv with everything a contributor needs
 

@@ -302,8 +302,15 @@ class _Recovered:
     def may_leave_state_ahead(self) -> bool:
         return self.are_to_be_noted
 
+    @property
+    def leave_no_state(self) -> bool:
+        return self._member.has_joined and not self.are_to_be_noted
+
     def noted(self) -> None:
         self._member.recovery_noted()
+
+    def state_begun(self) -> None:
+        self._member.state_taken_over()
 
 
 def _no_founding(name: str) -> Callable[[], Hello]:

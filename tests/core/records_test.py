@@ -197,7 +197,7 @@ def tokens_are_kept_used_and_revoked(desk: Desk) -> None:
     changed = desk.store.meta.tokens_seq
     desk.command(NoteTokenUse({"a" * 12: desk.now_ms}))
     assert desk.store.meta.tokens_seq == changed, "a use is no reason to read all tokens again"
-    (view,) = tokens.shown(desk.db)
+    (view,) = tokens.shown(desk.db, desk.now_ms)
     assert view.created_by == "ann"
     assert view.last_used_at is not None
     desk.command(RevokeToken("ci", actor="ben"))

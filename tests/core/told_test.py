@@ -167,11 +167,48 @@ def a_launch_whose_first_attempt_failed_has_failed_when_the_second_was_never_cal
 
 def a_person_cannot_say_that_a_launch_was_skipped_whose_first_attempt_was_made(desk: Desk) -> None:
     _doubt_of_the_second(desk, EXITED)
-    with pytest.raises(Refused, match="attempt 1 was made, and failed"):
+    with pytest.raises(Refused, match="an attempt of it was made before the last one"):
         desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
     assert views.launch(desk.db, NAME).state == "in_doubt"
     desk.command(ResolveLaunch(NAME, "failed", "", "ann"))
     assert views.launch(desk.db, NAME).state == "failed"
+
+
+def a_launch_that_was_never_called_stays_skipped_however_often_it_is_backfilled(desk: Desk) -> None:
+    lid = _doubt(desk)
+    desk.tell(lid, NO_CALL)
+    for later in (100, 200):
+        assert views.launch(desk.db, NAME).state == "skipped"
+        assert desk.command(Backfill("s", START, START + 80)) == 1
+        at(desk, later)
+        assert desk.flights[lid].order.attempt > 1
+        desk.take_office()
+        at(desk, later + 6)
+        desk.end(lid, UNKNOWN)
+        desk.tell(lid, NO_CALL)
+    view = views.launch(desk.db, NAME)
+    assert (view.state, view.started_at) == ("skipped", None)
+
+
+def a_doubt_after_a_backfill_can_be_resolved_as_skipped_again(desk: Desk) -> None:
+    lid = _doubt(desk)
+    desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
+    desk.command(Backfill("s", START, START + 80))
+    at(desk, 100)
+    desk.end(lid, UNKNOWN)
+    desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
+    assert views.launch(desk.db, NAME).state == "skipped"
+
+
+def what_was_called_again_in_spite_of_the_doubt_was_not_skipped(desk: Desk) -> None:
+    lid = _doubt(desk)
+    desk.command(ResolveLaunch(NAME, "relaunch", "", "ann"))
+    (row,) = queries.orders(desk.db, [lid])
+    report = Reports(ended=[(flight_of_row(row, 2), EXITED)])
+    desk.commit(*changes_of(report, _targets(), desk.now_ms))
+    assert views.launch(desk.db, NAME).state == "in_doubt"
+    with pytest.raises(Refused, match="it was not skipped"):
+        desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
 
 
 STOPPED = Outcome(

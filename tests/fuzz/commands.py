@@ -29,7 +29,7 @@ from tocsin.journal import codec
 from tocsin.model import change as c
 from tocsin.model import command as cmd
 from tocsin.model.ids import launch_name, parse_launch_name
-from tocsin.model.launch import CLOSED_FROM, RESOLVED, LaunchKind, LaunchState
+from tocsin.model.launch import CLOSED_FROM, LaunchKind, LaunchState
 from tocsin.model.new import columns_of
 from tocsin.model.schedule import Checked, Schedule, convert
 from tocsin.model.token import Session, Token
@@ -669,8 +669,7 @@ class World:
         assert not later, f"launches that are shown as started after one of their attempts: {later}"
         skipped = self.desk.db.execute(
             "SELECT l.lid, a.attempt, a.reason FROM launch l JOIN attempt a ON a.lid = l.lid "
-            f"WHERE l.state = {LaunchState.SKIPPED:d} AND a.reason NOT LIKE '{RESOLVED}%' "
-            "AND a.reason NOT LIKE 'outcome unknown%'"
+            f"WHERE l.state = {LaunchState.SKIPPED:d} AND NOT a.doubtful"
         ).fetchall()
         assert not skipped, f"launches are skipped, though an attempt of them was made: {skipped}"
         cancelled = self.desk.db.execute(

@@ -17,6 +17,7 @@ from tocsin.errors import Refused, Unreachable
 from tocsin.model import change as c
 from tocsin.model.cluster import Asked
 from tocsin.model.command import ResolveLaunch
+from tocsin.model.entry import Position
 from tocsin.replica.afterlife import Afterlife
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, Flight, flight_of_row
@@ -26,7 +27,7 @@ from tocsin.replica.launcher import Launcher
 from tocsin.replica.office import SoleOffice
 from tocsin.replica.outcomes import resolutions
 from tocsin.replica.peers import Fate
-from tocsin.replica.terms import OwnTerms
+from tocsin.replica.terms import BegunTerm, OwnTerms
 from tocsin.state.queries import OrderRow
 from tocsin.targets.contract import SUCCEEDED, TOO_LATE, Order, Outcome, Target, Verdict
 from tocsin.targets.null import NullTarget
@@ -267,11 +268,16 @@ def a_call_that_was_never_made_is_known_as_that_after_a_restart_unless_a_record_
         answers.load()
         afterlife = Afterlife({"http": scene.receiver}, SystemClock(), own, answers)
         assert [fate.how for fate in await afterlife.fates([_asked(f) for f in flights])] == ["never"] * 2
-        answers.forget_uncalled()
-        for _ in range(2):
+        begun = [BegunTerm(1, Position(7, b"i" * 16), b"")]
+        later = OwnTerms(tmp_path / "terms", tmp_path / "offered")
+        later.offer(Position(9, b"e" * 16))
+        later.load()
+        later.settle(begun, Position(9, b"e" * 16))
+        answers._own = afterlife._own = later
+        for lost_after, how in ((0, "never"), (6, "never"), (7, "unknown"), (9, "unknown")):
+            later.lost_after = lambda seq=lost_after: seq  # type: ignore[misc]
             fates = await afterlife.fates([_asked(f) for f in flights])
-            assert [fate.how for fate in fates] == ["unknown"] * 2
-            answers.load()
+            assert [fate.how for fate in fates] == [how] * 2
 
     _in_scene(work)
 

@@ -165,7 +165,8 @@ def what_was_not_called_at_the_stop_is_withdrawn_though_the_slots_hang(
         launcher.hand_over([_flight(number, silent.url) for number in range(400)])
         await _until(lambda: len(silent.connections) == CALLS_AT_ONCE // 4)
 
-    assert len(_launched(tmp_path, work).withdrawn) == 400 - CALLS_AT_ONCE // 4
+    # And those of which nothing had gone out on their connections yet.
+    assert len(_launched(tmp_path, work).withdrawn) >= 400 - CALLS_AT_ONCE // 4
 
 
 def to_wait_for_a_slot_is_no_failure_however_long_it_takes(tmp_path: Path, silent: Silent) -> None:

@@ -82,7 +82,7 @@ async def write(
     """Carry out the command that is made for the newest version, if that meets the conditions. Where somebody
     else was faster, look again. Returns the version that it was carried out on (0: there was none) and the one
     that it made."""
-    is_caught_up = service.replica.is_leader
+    is_caught_up = False
     for _ in range(TRIES_MAX):
         present = await service.replica.read(newest, id)
         version = 0 if present is None else present.version

@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 
 from tocsin.api.around import Around
 from tocsin.api.door.access import Doorkeeper
+from tocsin.api.door.read_log import ReadLog
 from tocsin.api.door.sessions import length_of
 from tocsin.api.forecasting import Forecaster
 from tocsin.api.herds import Herds
@@ -39,6 +40,7 @@ class Service:
     def __init__(self, replica: Replica, settings: Settings, around: Around | None = None) -> None:
         self.replica = replica
         self.around = around or Around()
+        self.read_log = ReadLog(replica.clock)
         self.doorkeeper = Doorkeeper(
             replica, tokens_needed=settings.needs_tokens(), session_s=length_of(settings.session_length)
         )

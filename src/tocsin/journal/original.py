@@ -39,6 +39,11 @@ class Original:
         if not self.are_to_be_noted:
             await asyncio.to_thread(self._sign)
 
+    leave_no_state = False
+
+    def state_begun(self) -> None:
+        return
+
     def noted(self) -> None:
         """The loss stands in the journal now."""
         self.are_to_be_noted = False

@@ -162,6 +162,16 @@ class EtcdMember:
         """When the cluster went on with this replica alone; None: it did not, or ``recovery_noted`` was called."""
         return self._recovery.marked_ms()
 
+    @property
+    def has_joined(self) -> bool:
+        """It was let in anew. What it has applied before may be what the others went on without (``--recover``)."""
+        return self._memory.record.joined
+
+    def state_taken_over(self) -> None:
+        """It has the state of the others."""
+        if self._memory.record.joined:
+            self._memory.keep(joined=False)
+
     def recovery_noted(self) -> None:
         """It stands in the journal."""
         self._recovery.unmark()
@@ -318,6 +328,7 @@ class EtcdMember:
             if self._memory.is_copy():
                 aside = self._memory.set_aside(asked=True)
                 _log.warning("the copy of the former etcd data was put aside", aside=str(aside))
+            self._memory.keep(joined=True)
 
     async def _once(self) -> list[str]:
         """What etcd needs to be told as long as it has no data; nothing any more when it has."""

@@ -40,6 +40,8 @@ class Record(msgspec.Struct, frozen=True):
     """This disk has asked to be taken into a cluster, and no other member has its place."""
     recovered_ms: int = 0
     """When ``--recover`` was carried out; 0 again after a start without it."""
+    joined: bool = False
+    """It has joined the others anew, and has yet to take over their state: its own may be of another history."""
     original: str = ""
     """The name of the mark in etcd's data, and its identity. Empty: a version that made no marks wrote this record."""
 

@@ -96,7 +96,7 @@ class Afterlife:
             return UNKNOWN
         outcome = await target.lookup(order_of(asked))
         if outcome is None:
-            return Fate("never") if asked.term in self._own else UNKNOWN
+            return Fate("never") if self._own.proves(asked.term) else UNKNOWN
         if outcome.verdict is Verdict.ACCEPTED:
             return Fate("flying")
         return UNKNOWN if outcome.verdict is Verdict.UNKNOWN else Fate("ended", outcome)

@@ -84,7 +84,7 @@ class Concluder:
         target = self._launcher.target(flight.kind)
         if target.looks_up:
             found = await target.lookup(flight.order)
-            if found is not None or term in self._own_terms:
+            if found is not None or self._own_terms.proves(term):
                 return self._adopt(flight, found, again)
         if flight.cancel is None and self._launcher.may_repeat(flight):
             again.append(Again(flight, doubtful=True))

@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from tocsin.errors import JournalFull
 from tocsin.files import write_whole
 from tocsin.replica.terms import OwnTerms
 from tocsin.targets.contract import Outcome
@@ -55,18 +54,10 @@ class KeptAnswers:
     def of(self, name: str, attempt: int, term: int) -> Outcome | None:
         """None: nothing is known, or another disk led in that term."""
         found = self._known.get((name, attempt, term))
-        return found.outcome if found is not None and term in self._own else None
-
-    def forget_uncalled(self) -> None:
-        """The record of some time was lost: what was not called before it may have been called in it. Durable when it
-        returns. Raises JournalFull."""
-        kept = {key: each for key, each in self._known.items() if not each.outcome.is_too_late}
-        if len(kept) < len(self._known):
-            try:
-                write_whole(self._path, msgspec.msgpack.encode(list(kept.values())))
-            except OSError as wrong:
-                raise JournalFull(f"{self._path} cannot be written: {wrong.strerror}") from wrong
-            self._known = kept
+        if found is None or term not in self._own:
+            return None
+        # What was not called before a record was lost may have been called in the lost time.
+        return None if found.outcome.is_too_late and not self._own.proves(term) else found.outcome
 
     def save(self, answers: list[KeptAnswer], now_ms: int) -> None:
         """These, and what was kept before: whether it was recorded since is not known here."""

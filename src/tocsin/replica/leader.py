@@ -308,8 +308,6 @@ class Leader:
         if since_ms is not None and not around.is_sole and await around.is_clock_off_to_all():
             # Until when launches are in doubt is told by the clock of whoever says that the record was lost.
             raise Deposed("the clock here is off, and the record was lost: another one is to say until when")
-        if since_ms is not None:
-            await asyncio.to_thread(around.answers.forget_uncalled)
         while True:
             now_ms, former = self._clock.wall_ms(), self._store.meta.leader
             heard_ms = min(around.office.heard_ms(former), now_ms)

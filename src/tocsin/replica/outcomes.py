@@ -68,8 +68,8 @@ def _resolution(
         # It may have failed long before somebody wanted it to be stopped. It is not tried again.
         settlement = Settlement(LaunchState.FAILED, outcome.reason)
     state = settlement.state
-    is_first = flight.order.attempt == 1  # otherwise a former attempt was made, and failed
-    if state is LaunchState.FAILED and outcome.verdict is Verdict.NOT_STARTED and is_first:
+    is_uncalled = outcome.verdict is Verdict.NOT_STARTED and not flight.has_failed_before
+    if state is LaunchState.FAILED and is_uncalled:
         state = LaunchState.SKIPPED
     name = parse_launch_name(flight.order.name)
     note = f"told by replica {replica}" + (f": {settlement.reason}" if settlement.reason else "")

@@ -189,6 +189,7 @@ class Parts:
         )
         self.applier = Applier(store, self.snapshotter.pin, setup.on_applied, setup.on_dropped)
         self.own_terms = OwnTerms(paths.terms, paths.offered)
+        self.own_terms.lost_after = lambda: store.meta.common_seq
         self.kept_answers = KeptAnswers(paths.answers, self.own_terms)
         self.afterlife = Afterlife(setup.targets, clock, self.own_terms, self.kept_answers)
         self.follower = Follower(

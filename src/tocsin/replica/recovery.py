@@ -49,10 +49,11 @@ class Recovery:
         may_go_back: bool = False,
         others_may_come: bool = False,
         cannot_apply: bool = False,
+        begins_anew: bool = False,
     ) -> None:
         """``may_go_back``: the journal is known to have lost its last entries, so that the state may be ahead of it.
         ``cannot_apply``: one of its entries could not be applied here, so that a state of others is better than one
-        that is built from the journal."""
+        that is built from the journal. ``begins_anew``: what is on this disk may be of another history."""
         self._journal = journal
         self._state = state
         self._snapshots = snapshots
@@ -61,12 +62,17 @@ class Recovery:
         self._may_go_back = may_go_back
         self._others_may_come = others_may_come
         self._cannot_apply = cannot_apply
+        self._begins_anew = begins_anew
 
     async def store(self) -> Store:
         """An open store. The journal may hold entries that it has yet to apply."""
         check_not_diverged(self._state)
         bounds = await self._journal.bounds()
         birth = self._journal.birth
+        if self._begins_anew:
+            log.info("this replica joined the others anew: it takes over their state")
+            await asyncio.to_thread(self._clear)
+            self._begins_anew = False
         if self._may_go_back:
             await asyncio.to_thread(snapshot.remove_after, self._snapshots, bounds.last)
         found = await asyncio.to_thread(self._local, birth, bounds)
@@ -85,6 +91,11 @@ class Recovery:
         if bounds.last:
             self._metrics.state_rebuilds.labels("journal").inc()
         return _belonging(Store(self._state), birth, bounds)
+
+    def _clear(self) -> None:
+        """The state is kept aside, for whoever wants to look at it."""
+        _set_aside(self._state)
+        snapshot.remove_after(self._snapshots, 0)
 
     def _local(self, birth: Birth, bounds: Bounds) -> Store | None:
         """What this disk holds."""

@@ -132,8 +132,10 @@ class Replica:
             may_go_back=setup.losses.may_leave_state_ahead,
             others_may_come=setup.office.renew_s is not None,
             cannot_apply=is_noted(setup.paths.cannot_apply),
+            begins_anew=setup.losses.leave_no_state,
         )
         self._store = await self._patiently(recovery.store)
+        await asyncio.to_thread(setup.losses.state_begun)
         await origins.tidy()
         parts = Parts(setup, self._store, self._on_state, self.status, self, self.clock)
         await self._catch_up(parts)
@@ -262,23 +264,27 @@ class Replica:
         if self.is_leader or leader in ("", self.name):
             return await self.parts.career.propose(command)
         answered = await self._setup.peers.propose(leader, command)
-        await self._applied_here(answered.seq)
+        await self._applied_here(answered.seq, "it was done, but this replica has not heard of it yet")
         return answered.result
 
     async def _try_to_catch_up(self) -> None:
         leader = self.meta.leader
-        if not self.is_leader:
-            if leader in ("", self.name):
+        if not self.parts.has_authority:
+            if self.is_leader or leader in ("", self.name):
                 raise NoLeader("nobody leads at this moment", hint="try again in a moment")
-            await self._applied_here(await self._setup.peers.position(leader))
+            position = await self._setup.peers.position(leader)
+            try:
+                await self._applied_here(position, "this replica has not heard yet of all that was done")
+            except Uncertain as behind:
+                raise NoLeader(behind.message, hint="try again in a moment") from None
 
-    async def _applied_here(self, seq: int) -> None:
+    async def _applied_here(self, seq: int, otherwise: str) -> None:
         """What was done there is to be seen here, before whoever asked for it looks."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self.applied.wait_beyond(seq - 1)
         if self.applied.seq < seq:  # also where it stops: then no more entries are applied here
-            raise Uncertain("this replica has not heard of all that was done", hint="look again in a moment")
+            raise Uncertain(otherwise, hint="look again in a moment")
 
     async def read(
         self, query: Callable[Concatenate[sqlite3.Connection, _P], _T], *args: _P.args, **kwargs: _P.kwargs

@@ -30,15 +30,27 @@ class Losses(Protocol):
         """Is it explained by them, if the state has applied entries that the journal does not have?"""
         ...
 
+    @property
+    def leave_no_state(self) -> bool:
+        """May the state here be of a history that the others went on without? Then it is begun anew."""
+        ...
+
     def noted(self) -> None:
         """It stands in the journal now."""
         ...
 
+    def state_begun(self) -> None:
+        """There is a state that belongs to the journal."""
+        ...
+
 
 class NoLosses:
-    are_to_be_noted = may_leave_state_ahead = False
+    are_to_be_noted = may_leave_state_ahead = leave_no_state = False
 
     def noted(self) -> None:
+        return
+
+    def state_begun(self) -> None:
         return
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -59,6 +59,16 @@ class OwnTerms:
         self._elections: set[int] = set()
         """Terms that this very process stands for, or stood for."""
         self._own: set[int] = set()
+        self._began: dict[int, int] = {}
+        """By term: the entry by which it began, as far as a process before this one has written it."""
+        self.lost_after: Callable[[], int] = lambda: 0
+        """The entry behind which a record was lost, the last time; 0: none was."""
+
+    def proves(self, term: int) -> bool:
+        """Does it prove that no call was made in that term, if this disk has no record of one? Not if a record was lost
+        since: then the disk, too, may be one of before."""
+        lost_after = self.lost_after()
+        return term in self._own and self._began.get(term, lost_after + 1) > lost_after
 
     def __contains__(self, term: int) -> bool:
         return term in self._own
@@ -100,6 +110,7 @@ class OwnTerms:
         last_of = _last_entries(begun, end)
         newest = begun[-1].term if begun else 0
         ids = {each.term: each.began.id for each in begun}
+        self._began = {each.term: each.began.seq for each in begun if each.term not in self._elections}
         is_copy = False
         for term, claims in list(self._claims.items()):
             if term > newest:

@@ -112,8 +112,13 @@ class _Losses:
     def may_leave_state_ahead(self) -> bool:
         return self.are_to_be_noted
 
+    leave_no_state = False
+
     def noted(self) -> None:
         self.are_to_be_noted = False
+
+    def state_begun(self) -> None:
+        return
 
 
 class DiskCopy(NamedTuple):

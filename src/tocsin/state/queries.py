@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tocsin.model.launch import CLOSED_FROM, LaunchState
+from tocsin.state.tables import has_failed_before
 
 _OPEN = f"state < {CLOSED_FROM}"
 NEAR_S = 60
@@ -183,12 +184,15 @@ class OrderRow(NamedTuple):
     asked_ms: int | None = None
     resolved: str = ""
     zone: str = ""
+    has_failed_before: int = 0
+    """An attempt before the present one was made, and failed."""
 
 
 _ORDER = (
     "SELECT l.lid, coalesce(s.id, r.id), l.instant_s, l.kind, l.state, l.attempt, l.started_ms, l.cancel, "
     "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, ''), l.doubt, l.relaunched, l.planned_ms, l.asked_ms, "
-    "coalesce(s.resolved, r.resolved), coalesce(s.zone, r.zone) FROM launch l "
+    "coalesce(s.resolved, r.resolved), coalesce(s.zone, r.zone), "
+    f"l.attempt > 1 AND {has_failed_before('l')} FROM launch l "
     "LEFT JOIN office o ON o.term = l.term "
     "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
     "LEFT JOIN revision r ON r.sid = l.sid AND r.version = l.version "

@@ -9,7 +9,15 @@ what was in force at any time. ``record`` says who did what, and when. ``minute`
 again; launches are counted after the fact, in the order of their numbers, never while a herd starts.
 """
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
+
+
+def has_failed_before(launch: str) -> str:
+    """Did an attempt of a launch before the present one fail for certain? ``launch`` is the table's name or alias."""
+    return (
+        f"EXISTS (SELECT 1 FROM attempt a WHERE a.lid = {launch}.lid AND a.attempt < {launch}.attempt "
+        "AND NOT a.doubtful)"
+    )
 
 
 def started_at(launch: str, attempts: str = "attempt") -> str:
@@ -128,6 +136,7 @@ CREATE TABLE attempt (
   ended_ms INTEGER NOT NULL,
   exit_code INTEGER,
   reason TEXT NOT NULL,
+  doubtful INTEGER NOT NULL,      -- 1: nobody knows, or knew, whether it was called
   PRIMARY KEY (lid, attempt)
 ) WITHOUT ROWID;
 

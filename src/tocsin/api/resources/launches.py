@@ -13,6 +13,7 @@ from litestar.params import FromPath, QueryParameter
 from tocsin.api import bodies, query
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
+from tocsin.api.door.gate import address_of
 from tocsin.api.resources.output import beyond, wherever
 from tocsin.api.service import Given, moment_of
 from tocsin.errors import InvalidInput, NotFound
@@ -112,6 +113,7 @@ async def get_output(
     found = await wherever(service, kind, name, number, launch.replica)
     if found is None:
         raise NotFound(f"there is no output of attempt {number} of {name!r}", hint=why_no_output(kind))
+    service.read_log.output_read(caller, address_of(request.scope), name, number)
     position = len(found.head) + found.dropped + len(found.tail)
     if after is not None:
         found, position = beyond(found, after)

@@ -21,6 +21,7 @@ from tocsin.model.rule import Overlap, decode_rule
 from tocsin.state import minutes
 from tocsin.state.apply import calls
 from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
+from tocsin.state.tables import has_failed_before
 
 _OPEN = f"state < {CLOSED_FROM}"
 _WAITS = "waits for the launch before it"
@@ -333,11 +334,11 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
         )
     if change.attempt not in (None, attempt):
         return Refused(f"attempt {change.attempt} is not the one that is in doubt", hint="it changes nothing")
-    if change.state == LaunchState.SKIPPED and (made := _certain_attempts(context, lid)):
+    if change.state == LaunchState.SKIPPED and _was_tried_before(context, lid):
         if change.attempt is None:
             return Refused(
-                f"attempt {made} was made, and failed: this launch cannot have been skipped",
-                hint="resolve it as failed, if the attempt after that was never called",
+                "an attempt of it was made before the last one: it was not skipped, whatever became of the last",
+                hint="resolve it as failed, or have it launched again: 'tocsin resolve NAME --as relaunch'",
             )
         change = msgspec.structs.replace(change, state=int(LaunchState.FAILED))
     if change.attempt is not None and change.state is not None:
@@ -353,11 +354,11 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
     return lid
 
 
-def _certain_attempts(context: Context, lid: int) -> int:
-    """How many attempts came before the first that is in doubt: each of them has ended, and for certain."""
-    query = "SELECT max(coalesce(doubt, attempt), 1) - 1 FROM launch WHERE lid = ?"
+def _was_tried_before(context: Context, lid: int) -> bool:
+    """Has an attempt before the last one failed, or was the last one made because nobody knew of those before it?"""
+    query = f"SELECT doubt < attempt OR {has_failed_before('launch')} FROM launch WHERE lid = ?"
     (found,) = context.db.execute(query, (lid,)).fetchone()
-    return int(found)
+    return bool(found)
 
 
 def _call_again(context: Context, lid: int, again: LaunchState) -> str:
@@ -504,8 +505,8 @@ def _keep_attempt(
     started = known if is_doubtful else "coalesce(attempt_ms, started_ms)"
     context.db.execute(
         f"INSERT OR REPLACE INTO attempt SELECT lid, ?1, {started}, "
-        f"{_ENDED.format(told='?2', now=context.entry.time_ms)}, ?3, ?4 FROM launch WHERE lid = ?5",
-        (attempt, ended_ms, exit_code, reason, lid),
+        f"{_ENDED.format(told='?2', now=context.entry.time_ms)}, ?3, ?4, ?6 FROM launch WHERE lid = ?5",
+        (attempt, ended_ms, exit_code, reason, lid, is_doubtful),
     )
 
 

@@ -142,8 +142,8 @@ def _doubt_what_waits(context: Context) -> None:
         final,
     )
     db.execute(
-        "INSERT OR REPLACE INTO attempt (lid, attempt, ended_ms, reason) "
-        f"SELECT lid, attempt, {now_ms}, '{RESOLVED}{_MAY_HAVE_STARTED}' FROM launch WHERE {_QUEUED}"
+        "INSERT OR REPLACE INTO attempt (lid, attempt, ended_ms, reason, doubtful) "
+        f"SELECT lid, attempt, {now_ms}, '{RESOLVED}{_MAY_HAVE_STARTED}', 1 FROM launch WHERE {_QUEUED}"
     )
     minutes.count(db, now_ms, in_doubt=len(final), retries=further - firsts)
 

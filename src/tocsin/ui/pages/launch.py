@@ -11,6 +11,7 @@ from litestar import Request, Response
 from litestar.params import FromPath, QueryParameter
 
 from tocsin.api.door.access import WhoAsks
+from tocsin.api.door.gate import address_of
 from tocsin.api.resources import foresee, launches
 from tocsin.api.resources.output import beyond, wherever
 from tocsin.api.service import Given
@@ -113,6 +114,7 @@ async def launch_page(
 
 @page("/launches/{name:str}/part")
 async def printed(
+    request: Request[Any, Any, Any],
     service: Given,
     caller: WhoAsks,
     name: FromPath[str],
@@ -131,6 +133,8 @@ async def printed(
         words = f"{refused.message}: {refused.hint}."
         answer = Printed(attempt=number, latest=launch.attempt, position=after, over=False, words=words)
     else:
+        if found is not None:
+            service.read_log.output_read(caller, address_of(request.scope), launch.name, number)
         answer = _piece(found, launch, kind, number, after, is_over)
     return Response(answer, media_type="application/json", headers={"Cache-Control": "no-store"})
 

@@ -40,11 +40,11 @@ def whoever_reads_an_output_is_logged_with_name_token_and_address(start: Any, tm
     eventually(lambda: service.ask("GET", f"/v1/launches/{name}").json["state"] == "succeeded")
     reads = token(service, "auditor", "read")
     for _ in range(3):
-        assert service.as_(reads).ask("GET", f"/v1/launches/{name}/output").status == 200
+        assert service.as_(reads).ask("GET", f"/v1/launches/{name}:output").status == 200
     kept = {"Cookie": f"tocsin={log_in(service, reads)}"}
-    assert service.as_("").ask("GET", f"/launches/{name}/part", headers=kept).status == 200
+    assert service.as_("").ask("GET", f"/launches/{name}:part", headers=kept).status == 200
     others = token(service, "others", "read", prefixes=("b/",))
-    assert service.as_(others).ask("GET", f"/v1/launches/{name}/output").status == 403
+    assert service.as_(others).ask("GET", f"/v1/launches/{name}:output").status == 403
     lines = [json.loads(line) for line in service.log.read_text().splitlines() if "output read" in line]
     assert [(line["launch"], line["by"], line["address"]) for line in lines] == [
         (name, "auditor", "127.0.0.1")

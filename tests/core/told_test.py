@@ -211,6 +211,39 @@ def what_was_called_again_in_spite_of_the_doubt_was_not_skipped(desk: Desk) -> N
         desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
 
 
+def a_second_attempt_in_doubt_has_no_start_that_nobody_told(desk: Desk) -> None:
+    """It may have waited in line until its leader was killed, as the first one did."""
+    put(desk, cron=ONCE, on_doubt="relaunch", retry={**RETRY, "limit": 1})
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.take_office()
+    desk.end(lid, UNKNOWN)
+    at(desk, 80)
+    assert desk.flights[lid].order.attempt == 2
+    desk.take_office()
+    desk.end(lid, UNKNOWN)
+    view = views.launch(desk.db, NAME)
+    assert (view.state, view.attempt, view.started_at, view.lateness_ms) == ("in_doubt", 2, None, None)
+    assert [step.step for step in steps(desk.db, NAME)].count("started") == 0
+
+
+def what_was_backfilled_and_cancelled_before_its_call_has_no_start_and_can_be_backfilled_again(
+    desk: Desk,
+) -> None:
+    lid = _doubt(desk)
+    desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
+    for later in (100, 200):
+        assert desk.command(Backfill("s", START, START + 80)) == 1
+        at(desk, later)
+        flight = desk.flights[lid]
+        desk.command(CancelLaunch(NAME, "enough", "ann"))
+        report = Reports(withdrawn=[flight])
+        desk.commit(*changes_of(report, _targets(), desk.now_ms))
+        del desk.flights[lid]
+        view = views.launch(desk.db, NAME)
+        assert (view.state, view.started_at) == ("cancelled", None)
+
+
 STOPPED = Outcome(
     Verdict.CANCELLED, "stopped by SIGTERM", exit_code=143, called_ms=DUE_MS + 3_100, ended_ms=DUE_MS + 8_100
 )

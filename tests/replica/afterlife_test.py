@@ -18,7 +18,9 @@ from tocsin.model import change as c
 from tocsin.model.cluster import Asked
 from tocsin.model.command import ResolveLaunch
 from tocsin.model.entry import Position
+from tocsin.observe.metrics import Metrics
 from tocsin.replica.afterlife import Afterlife
+from tocsin.replica.conclusion import Concluder
 from tocsin.replica.elsewhere import Elsewhere
 from tocsin.replica.flight import Again, Flight, flight_of_row
 from tocsin.replica.kept_answers import KEPT_MS, KeptAnswer, KeptAnswers
@@ -278,6 +280,32 @@ def a_call_that_was_never_made_is_known_as_that_after_a_restart_unless_a_record_
             later.lost_after = lambda seq=lost_after: seq  # type: ignore[misc]
             fates = await afterlife.fates([_asked(f) for f in flights])
             assert [fate.how for fate in fates] == [how] * 2
+
+    _in_scene(work)
+
+
+@pytest.mark.parametrize("cancel", [None, "cancelled by hand"])
+def what_is_known_never_to_have_been_called_is_called_unless_it_was_cancelled(
+    cancel: str | None, tmp_path: Path
+) -> None:
+    async def work(scene: _Scene) -> None:
+        own = OwnTerms(tmp_path / "terms", tmp_path / "offered")
+        own.claim(1, b"i" * 16)
+        own.won(1)
+        KeptAnswers(tmp_path / "answers", own).save([KeptAnswer("s-1", 1, 1, TOO_LATE, 0)], 0)
+        answers = KeptAnswers(tmp_path / "answers", own)
+        answers.load()
+
+        async def nobody(host: str, asked: Sequence[Asked]) -> list[Fate]:
+            raise AssertionError("it is known here")
+
+        elsewhere = Elsewhere(nobody, _nobody_stops, scene.launcher, SystemClock(), lambda: None)
+        concluder = Concluder("a", scene.launcher, elsewhere, Metrics(()), own, answers)
+        row = OrderRow(1, "s", 1, 0, 1, 1, 0, cancel, _HTTP, 1, "a")
+        again = await concluder.conclude([row], 2, set())
+        withdrawn = scene.launcher.take().withdrawn
+        assert [each.flight.lid for each in again] == ([1] if cancel is None else [])
+        assert [flight.lid for flight in withdrawn] == ([] if cancel is None else [1])
 
     _in_scene(work)
 

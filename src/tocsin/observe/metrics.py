@@ -38,7 +38,7 @@ OTHER = "other"
 OPEN_STATES = tuple(state.name.lower() for state in LaunchState if state < CLOSED_FROM)
 OUTCOMES = ("succeeded", "failed", "cancelled", "in_doubt")
 SKIPPED_FOR = ("overlap", "deadline", "deleted", OTHER)
-CONCLUDED_HOW = ("adopted", "asked", "found", "launched", "repeated", "unknown")
+CONCLUDED_HOW = ("adopted", "asked", "found", "launched", "repeated", "unknown", "withdrawn")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ROUTE_OF = {
     **{word: word for word in ("schedules", "launches", "status", "preview", "events", "history", "tokens")},

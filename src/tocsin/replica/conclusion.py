@@ -93,6 +93,9 @@ class Concluder:
         return "unknown"
 
     def _adopt(self, flight: Flight, found: Outcome | None, again: list[Again]) -> str:
+        if found is None and flight.cancel is not None:
+            self._launcher.withdraw([flight])
+            return "withdrawn"
         if found is None:
             again.append(Again(flight, doubtful=False))
             return "launched"

@@ -10,6 +10,7 @@ from tocsin.errors import NotFound
 from tocsin.model.launch import RECORD_LOST, LaunchKind, LaunchState
 from tocsin.state import queries
 from tocsin.state.store import CLOCKS_APART_MS
+from tocsin.state.tables import was_never_called
 
 FOREVER_MS = 1 << 62
 
@@ -31,7 +32,7 @@ def known(
     asked = {"id": schedule_id, "from": from_s, "until": until_s}
     sids = "(SELECT sid FROM schedule WHERE id = :id UNION SELECT sid FROM revision WHERE id = :id)"
     launches = db.execute(
-        f"SELECT instant_s, state, attempt = 0, reason, doubt FROM launch WHERE sid IN {sids} "
+        f"SELECT instant_s, state, {was_never_called('launch')}, reason, doubt FROM launch WHERE sid IN {sids} "
         f"AND kind = {LaunchKind.SCHEDULED:d} AND instant_s >= :from AND instant_s < :until",
         asked,
     )

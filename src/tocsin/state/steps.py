@@ -61,7 +61,7 @@ def steps(db: sqlite3.Connection, name: str) -> list[StepView]:
 def _row(db: sqlite3.Connection, parts: LaunchName) -> _Row:
     found = db.execute(
         "SELECT lid, state, attempt, coalesce(planned_ms, instant_s * 1000), asked_ms, "
-        f"{started_at('launch')}, attempt_ms, "
+        f"{started_at('launch')}, CASE WHEN state = {LaunchState.IN_DOUBT:d} THEN told_ms ELSE attempt_ms END, "
         "accepted_ms, ended_ms, retry_at_ms, exit_code, coalesce(reason, '') FROM launch "
         "WHERE instant_s = ? AND kind = ? AND sid IN "
         "(SELECT sid FROM schedule WHERE id = ? UNION SELECT sid FROM revision WHERE id = ?)",

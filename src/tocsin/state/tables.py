@@ -20,6 +20,15 @@ def has_failed_before(launch: str) -> str:
     )
 
 
+def was_never_called(launch: str) -> str:
+    """Was a launch that has ended as cancelled never called? It has no attempt, or only such of which it was found out
+    that they were not made, before it was backfilled."""
+    return (
+        f"({launch}.attempt = (SELECT count(*) FROM attempt a WHERE a.lid = {launch}.lid "
+        f"AND a.attempt <= {launch}.attempt AND a.doubtful AND a.started_ms IS NULL))"
+    )
+
+
 def started_at(launch: str, attempts: str = "attempt") -> str:
     """When a launch was started, as it is shown: at its first call that is known. What was skipped never was, nor what
     has no attempt, whatever was written. What is in doubt, or was, may have waited for a free place, and then nobody
@@ -32,7 +41,8 @@ def started_at(launch: str, attempts: str = "attempt") -> str:
         f"WHEN {launch}.called_ms IS NOT NULL THEN {launch}.called_ms "
         f"WHEN {launch}.attempt = 1 AND ({launch}.state = 14 OR {launch}.reason IS NOT NULL AND {is_first_unknown}) "
         f"THEN NULL WHEN {launch}.attempt = 1 THEN coalesce({known}, {launch}.attempt_ms, {launch}.started_ms) "
-        f"WHEN {launch}.doubt = 1 OR {is_first_unknown} THEN coalesce({known}, {launch}.attempt_ms) "
+        f"WHEN {launch}.doubt = 1 OR {is_first_unknown} THEN coalesce({known}, "
+        f"CASE WHEN {launch}.state = 14 THEN {launch}.told_ms ELSE {launch}.attempt_ms END) "
         f"ELSE coalesce({known}, {launch}.started_ms) END"
     )
 
@@ -112,6 +122,7 @@ CREATE TABLE launch (
   started_ms INTEGER,             -- when the entry of its start was written; NULL: never started
   called_ms INTEGER,              -- when the first call was made; NULL: at once
   attempt_ms INTEGER,             -- when the present attempt began; NULL: when the launch did
+  told_ms INTEGER,                -- when the present attempt was called, as it was told; NULL: nobody has told
   accepted_ms INTEGER,            -- when the target took it
   ended_ms INTEGER,
   exit_code INTEGER,

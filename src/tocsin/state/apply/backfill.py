@@ -12,6 +12,7 @@ from tocsin.model import change as c
 from tocsin.model.launch import LaunchKind, LaunchState
 from tocsin.state.apply import history
 from tocsin.state.apply.context import Context
+from tocsin.state.tables import was_never_called
 
 _WAITS = "backfill: waits while the schedule is paused or another launch of it is open"
 
@@ -31,10 +32,11 @@ def requested(context: Context, change: c.BackfillRequested) -> object:
         ).fetchone()
         revived = db.execute(
             f"UPDATE launch SET state = {LaunchState.QUEUED:d}, version = ?, asked_ms = ?, ended_ms = NULL, "
-            "called_ms = NULL, started_ms = NULL, attempt_ms = NULL, cancel = NULL, reason = ? "
+            "called_ms = NULL, started_ms = NULL, attempt_ms = NULL, told_ms = NULL, cancel = NULL, reason = ? "
             f"WHERE sid = ? AND instant_s = ? AND kind = {LaunchKind.SCHEDULED:d} "
             "AND doubt IS NULL "
-            f"AND (state = {LaunchState.SKIPPED:d} OR (state = {LaunchState.CANCELLED:d} AND attempt = 0))",
+            f"AND (state = {LaunchState.SKIPPED:d} OR (state = {LaunchState.CANCELLED:d} "
+            f"AND {was_never_called('launch')}))",
             (version, entry.time_ms, _WAITS, sid, instant_s),
         ).rowcount
         if revived:

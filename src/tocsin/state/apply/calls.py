@@ -52,7 +52,7 @@ def note_doubted(context: Context, lid: int, attempt: int, called_ms: int | None
 def _note(context: Context, rows: Sequence[tuple[int, int, int]], which: str) -> None:
     _recount(context, [(lid, called) for lid, attempt, called in rows if attempt == 1], which)
     context.db.executemany(
-        "UPDATE launch SET called_ms = CASE WHEN ?2 = 1 THEN ?3 ELSE called_ms END, attempt_ms = ?3 "
+        "UPDATE launch SET called_ms = CASE WHEN ?2 = 1 THEN ?3 ELSE called_ms END, attempt_ms = ?3, told_ms = ?3 "
         f"WHERE lid = ?1 AND attempt = ?2 AND {which}",
         rows,
     )
@@ -67,7 +67,7 @@ def _note_herd(context: Context, lids: Sequence[int], attempt: int, called_ms: i
         ).fetchall()
         minutes.recount_starts(context.db, [(*start, called_ms, number) for *start, number in rows])
     context.db.execute(
-        f"UPDATE launch SET attempt_ms = ?1{', called_ms = ?1' if attempt == 1 else ''} "
+        f"UPDATE launch SET attempt_ms = ?1, told_ms = ?1{', called_ms = ?1' if attempt == 1 else ''} "
         f"WHERE lid IN (SELECT value FROM json_each(?2)) AND attempt = ?3 AND {_OPEN}",
         (called_ms, numbers(lids), attempt),
     )

@@ -49,7 +49,7 @@ def attempts_started(context: Context, change: c.AttemptsStarted) -> None:
     doubtful = repeat(None) if change.doubtful is None else (True if it else None for it in change.doubtful)
     context.db.executemany(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = ?1, term = ?2, retry_at_ms = NULL, "
-        "started_ms = coalesce(started_ms, ?3), attempt_ms = ?3, accepted_ms = NULL, reason = NULL, "
+        "started_ms = coalesce(started_ms, ?3), attempt_ms = ?3, told_ms = NULL, accepted_ms = NULL, reason = NULL, "
         "relaunched = CASE WHEN ?5 IS NULL THEN relaunched END, "
         f"doubt = coalesce(doubt, ?5 * ?1) WHERE lid = ?4 AND {_OPEN}",
         zip(change.attempts, repeat(entry.term), repeat(entry.time_ms), change.lids, doubtful, strict=False),
@@ -65,7 +65,8 @@ def accepted(context: Context, change: c.LaunchesAccepted) -> None:
     calls.note(context, change.lids, change.attempts, change.called_ms)
     context.db.executemany(
         f"UPDATE launch SET state = {LaunchState.RUNNING:d}, accepted_ms = ?, "
-        "called_ms = CASE WHEN attempt = 1 THEN coalesce(called_ms, attempt_ms, started_ms) ELSE called_ms END "
+        "called_ms = CASE WHEN attempt = 1 THEN coalesce(called_ms, attempt_ms, started_ms) ELSE called_ms END, "
+        "told_ms = coalesce(told_ms, attempt_ms) "
         f"WHERE lid = ? AND attempt = ? AND state = {LaunchState.STARTED:d}",
         zip(repeat(context.entry.time_ms), change.lids, change.attempts, strict=False),
     )
@@ -367,7 +368,7 @@ def _call_again(context: Context, lid: int, again: LaunchState) -> str:
     # A launch that may have had its turn in a lost record was called for the first time then, if at all.
     db.execute(
         "UPDATE launch SET state = ?1, attempt = max(attempt + ?2, 1 + ?2), term = ?3, attempt_ms = ?4, "
-        "started_ms = coalesce(started_ms, ?4), accepted_ms = NULL, ended_ms = NULL, cancel = NULL, "
+        "told_ms = NULL, started_ms = coalesce(started_ms, ?4), accepted_ms = NULL, ended_ms = NULL, cancel = NULL, "
         "doubt = coalesce(doubt, max(attempt, 1)), relaunched = max(attempt, 1) + 1, held_ms = NULL, "
         "reason = ?5 WHERE lid = ?6",
         (again, is_started, entry.term, entry.time_ms, None if is_started else _WAITS, lid),
@@ -413,6 +414,8 @@ def _end_doubt(context: Context, lid: int, change: c.LaunchResolved) -> str:
             lid,
         ),
     )
+    if change.state == LaunchState.SKIPPED:  # then no attempt of it was made
+        db.execute("UPDATE attempt SET started_ms = NULL WHERE lid = ?", (lid,))
     minutes.count_ends(db, entry.time_ms, change.state, 1)
     return _name(change.state)
 
@@ -499,9 +502,9 @@ def _keep_attempt(
     *,
     is_doubtful: bool = False,
 ) -> None:
-    """An attempt that will not have been the last. Of a first one in doubt only a call that was told is known: one that
-    waited in line has the time of its entry too."""
-    known = "CASE WHEN attempt > 1 THEN attempt_ms ELSE called_ms END"
+    """An attempt that will not have been the last. Of one in doubt only a call that was told is known: one that waited
+    in line has the time of its entry too."""
+    known = "CASE WHEN attempt > 1 THEN told_ms ELSE called_ms END"
     started = known if is_doubtful else "coalesce(attempt_ms, started_ms)"
     context.db.execute(
         f"INSERT OR REPLACE INTO attempt SELECT lid, ?1, {started}, "

@@ -105,7 +105,7 @@ def restored(context: Context, change: c.Restored) -> None:
     _doubt_what_waits(context)
     touched = context.db.execute(
         f"UPDATE launch SET state = {LaunchState.STARTED:d}, attempt = attempt + 1, retry_at_ms = NULL, "
-        "started_ms = coalesce(started_ms, instant_s * 1000), attempt_ms = ?, accepted_ms = NULL "
+        "started_ms = coalesce(started_ms, instant_s * 1000), attempt_ms = ?, told_ms = NULL, accepted_ms = NULL "
         f"WHERE state < {CLOSED_FROM} AND state = {LaunchState.RETRYING:d}",
         (context.entry.time_ms,),
     ).rowcount

@@ -225,6 +225,8 @@ def a_second_attempt_in_doubt_has_no_start_that_nobody_told(desk: Desk) -> None:
     view = views.launch(desk.db, NAME)
     assert (view.state, view.attempt, view.started_at, view.lateness_ms) == ("in_doubt", 2, None, None)
     assert [step.step for step in steps(desk.db, NAME)].count("started") == 0
+    desk.command(ResolveLaunch(NAME, "failed", "", "ann"))
+    assert views.launch(desk.db, NAME).started_at is None
 
 
 def what_was_backfilled_and_cancelled_before_its_call_has_no_start_and_can_be_backfilled_again(

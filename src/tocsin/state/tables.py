@@ -35,6 +35,7 @@ def started_at(launch: str, attempts: str = "attempt") -> str:
     knows; its first known call is that of the first attempt behind it. ``launch`` is the table's name or alias."""
     of_it = f"FROM {attempts} a WHERE a.lid = {launch}.lid"
     is_first_unknown = f"EXISTS (SELECT 1 {of_it} AND a.attempt = 1 AND a.started_ms IS NULL)"
+    is_last_doubtful = f"EXISTS (SELECT 1 {of_it} AND a.attempt = {launch}.attempt AND a.doubtful)"
     known = f"(SELECT a.started_ms {of_it} AND a.started_ms IS NOT NULL ORDER BY a.attempt LIMIT 1)"
     return (
         f"CASE WHEN {launch}.state = 12 OR {launch}.attempt = 0 THEN NULL "
@@ -42,7 +43,7 @@ def started_at(launch: str, attempts: str = "attempt") -> str:
         f"WHEN {launch}.attempt = 1 AND ({launch}.state = 14 OR {launch}.reason IS NOT NULL AND {is_first_unknown}) "
         f"THEN NULL WHEN {launch}.attempt = 1 THEN coalesce({known}, {launch}.attempt_ms, {launch}.started_ms) "
         f"WHEN {launch}.doubt = 1 OR {is_first_unknown} THEN coalesce({known}, "
-        f"CASE WHEN {launch}.state = 14 THEN {launch}.told_ms ELSE {launch}.attempt_ms END) "
+        f"CASE WHEN {launch}.state = 14 OR {is_last_doubtful} THEN {launch}.told_ms ELSE {launch}.attempt_ms END) "
         f"ELSE coalesce({known}, {launch}.started_ms) END"
     )
 

@@ -304,7 +304,7 @@ class _Recovered:
 
     @property
     def leave_no_state(self) -> bool:
-        return self._member.has_joined and not self.are_to_be_noted
+        return self._member.has_joined
 
     def noted(self) -> None:
         self._member.recovery_noted()

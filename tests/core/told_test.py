@@ -246,6 +246,30 @@ def what_was_backfilled_and_cancelled_before_its_call_has_no_start_and_can_be_ba
         assert (view.state, view.started_at) == ("cancelled", None)
 
 
+def the_number_of_an_attempt_in_doubt_is_given_to_no_other(desk: Desk) -> None:
+    """Attempt 1 waited in line when its leader was killed, began again, and was cancelled there."""
+    put(desk, cron=ONCE, on_doubt="relaunch")
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.take_office()
+    desk.commit(c.AttemptsStarted([lid], [1], [True]))
+    desk.command(CancelLaunch(NAME, "enough", "ann"))
+    desk.commit(c.HandOversWithdrawn([lid], [1]))
+    assert (views.launch(desk.db, NAME).state, views.launch(desk.db, NAME).attempt) == ("in_doubt", 0)
+    del desk.flights[lid]
+    desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
+    desk.command(Backfill("s", START, START + 80))
+    at(desk, 100)
+    assert desk.flights[lid].order.attempt == 2
+    desk.command(CancelLaunch(NAME, "enough", "ann"))
+    stopped = Outcome(Verdict.CANCELLED, "in flight", called_ms=desk.now_ms, ended_ms=desk.now_ms)
+    desk.end(lid, stopped)
+    view = views.launch(desk.db, NAME)
+    assert (view.state, view.started_at is None) == ("cancelled", False)
+    with pytest.raises(Refused):
+        desk.command(Backfill("s", START, START + 80))
+
+
 STOPPED = Outcome(
     Verdict.CANCELLED, "stopped by SIGTERM", exit_code=143, called_ms=DUE_MS + 3_100, ended_ms=DUE_MS + 8_100
 )

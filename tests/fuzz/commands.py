@@ -87,6 +87,10 @@ class World:
         self.flights: dict[int, Flight] = {}
         self.called: set[Key] = set()
         self.succeeded: set[str] = set()
+        self.unsent: set[Key] = set()
+        """Those of them that wait for a free place at their target, and those that never got it."""
+        self.sent: set[str] = set()
+        """Launches of which a call reached its target."""
         self.doubted: set[str] = set()
         """Launches whose call may have gone out, of schedules that say ``on_doubt: skip``."""
         self.lost: dict[str, int] = {}
@@ -134,12 +138,12 @@ class World:
             assert not isinstance(result, Exception), f"a decision was refused: {change} {result}"
             if isinstance(change, c.LaunchesStarted):
                 self._check_nothing_early(plan.decision.started_rows)
-                self._call(flights_of_starts(plan.decision.started_rows, result, 1, desk.now_ms))
+                self._call(flights_of_starts(plan.decision.started_rows, result, 1, desk.now_ms), chance)
         self._answered(commands, changes, results[len(decisions) :], many)
         self._check_cancelled(in_doubt, commands, decisions)
         wanted = [*plan.attempts.lids, *(r for r in results[len(decisions) :] if type(r) is int)]
         rows = [row for row in queries.orders(desk.db, wanted) if row.state == LaunchState.STARTED]
-        self._call([flight_of_row(row, 1) for row in rows if row.lid not in self.flights])
+        self._call([flight_of_row(row, 1) for row in rows if row.lid not in self.flights], chance)
 
     # Parts of a turn
 
@@ -257,11 +261,16 @@ class World:
                 del self.flights[lid]
                 reports.ended.append((flight, self._ended(flight, Verdict.UNKNOWN, chance)))
                 continue
-            if chance.random() < 0.2:
+            key = flight.order.name, flight.order.attempt
+            if key in self.unsent and chance.random() < 0.5:
+                self.unsent.discard(key)
+                self.sent.add(flight.order.name)
+            is_unsent = key in self.unsent
+            if chance.random() < 0.2 and not is_unsent:
                 reports.accepted[lid] = flight
                 continue
             del self.flights[lid]
-            if chance.random() < 0.15:
+            if chance.random() < (0.5 if is_unsent else 0.15):
                 reports.withdrawn.append(flight)
                 self.called.discard((flight.order.name, flight.order.attempt))
                 continue
@@ -269,7 +278,9 @@ class World:
                 reports.expired.append(flight)
                 self.called.discard((flight.order.name, flight.order.attempt))
                 continue
-            reports.ended.append((flight, self._ended(flight, chance.choice(VERDICTS), chance)))
+            # Of what never got a place its leader's death leaves nothing but doubt.
+            verdict = Verdict.UNKNOWN if is_unsent else chance.choice(VERDICTS)
+            reports.ended.append((flight, self._ended(flight, verdict, chance)))
         return reports
 
     def _ended(self, flight: Flight, verdict: Verdict, chance: random.Random) -> Outcome:
@@ -297,12 +308,12 @@ class World:
         if not known:
             return []
         flight = chance.choice(known)
-        (may_be_none,) = self.desk.db.execute(
-            "SELECT coalesce(doubt, attempt) = attempt AND called_ms IS NULL AND accepted_ms IS NULL FROM launch "
-            "WHERE lid = ?",
-            (flight.lid,),
+        (is_first,) = self.desk.db.execute(
+            "SELECT coalesce(doubt, attempt) = attempt FROM launch WHERE lid = ?", (flight.lid,)
         ).fetchone()
-        if may_be_none and chance.random() < 0.3:  # it turns out that it never went out
+        if (flight.order.name, flight.order.attempt) in self.unsent:
+            if not is_first:
+                return []
             self.doubted.discard(flight.order.name)
             self.called.discard((flight.order.name, flight.order.attempt))
             flight.doubted = False
@@ -332,7 +343,7 @@ class World:
         (doubt,) = self.desk.db.execute("SELECT doubt FROM launch WHERE lid = ?", (lid,)).fetchone()
         return doubt is not None
 
-    def _call(self, flights: Sequence[Flight]) -> None:
+    def _call(self, flights: Sequence[Flight], chance: random.Random) -> None:
         for flight in flights:
             name, attempt = flight.order.name, flight.order.attempt
             assert (name, attempt) not in self.called, f"{name} attempt {attempt} is called twice"
@@ -346,6 +357,11 @@ class World:
             assert may_repeat, f"{name} is called, and it was called in the time whose record was lost"
             self._note_call(name, attempt)
             self.flights[flight.lid] = flight
+            if chance.random() < 0.25:
+                self.unsent.add((name, attempt))
+            else:
+                self.unsent.discard((name, attempt))
+                self.sent.add(name)
 
     def _was_jittered(self, flight: Flight) -> bool:
         """By the jitter that is known, its moment was not within the lost time. It may have been changed there."""
@@ -672,15 +688,15 @@ class World:
             f"WHERE l.state = {LaunchState.SKIPPED:d} AND NOT a.doubtful"
         ).fetchall()
         assert not skipped, f"launches are skipped, though an attempt of them was made: {skipped}"
-        cancelled = self.desk.db.execute(
+        ended = self.desk.db.execute(
             "SELECT (SELECT id FROM schedule WHERE sid = l.sid UNION SELECT id FROM revision WHERE sid = l.sid), "
-            f"l.instant_s, l.kind FROM launch l WHERE l.state = {LaunchState.CANCELLED:d} AND l.doubt IS NULL "
-            f"AND {started_at('l')} IS NOT NULL"
+            f"l.instant_s, l.kind, l.state FROM launch l WHERE l.state >= {CLOSED_FROM} "
+            f"AND ({started_at('l')} IS NOT NULL OR l.state = {LaunchState.FAILED:d} AND l.reason LIKE '%told by %')"
         )
-        called = {name for name, _ in self.called}
-        for id, instant_s, kind in cancelled:
+        for id, instant_s, kind, state in ended:
             name = launch_name(id, instant_s, kind == LaunchKind.MANUAL)
-            assert name in called, f"{name} was cancelled before any call, and is shown as started"
+            how = LaunchState(state).name.lower()
+            assert name in self.sent, f"{name} is {how} or shown as started, and was never called"
 
 
 _COMMANDS: tuple[Callable[[World, random.Random], cmd.Command], ...] = (

@@ -216,6 +216,7 @@ class EtcdMember:
             self._memory.disown()  # a recovery that is broken off must not be taken for a replica that knows everything
         process, watch = await self._run(program, afresh)
         if self._is_recovering:
+            await self._recovery.check_journal(self._client, self._prefix)
             await self._recovery.make_whole(self._client)
             await process.stop()
             self._force = False

@@ -18,6 +18,7 @@ from tocsin.clock import Clock
 from tocsin.errors import ClusterError
 from tocsin.files import write_whole
 from tocsin.journal.etcd.client import EtcdClient
+from tocsin.journal.etcd.journal import has_journal
 from tocsin.member.founding import Inquiry
 from tocsin.member.record import Memory
 
@@ -66,6 +67,14 @@ class Recovery:
         await self._check_lost()
         _log.warning("the cluster goes on with this replica alone; what only the others knew is lost")
         return True
+
+    async def check_journal(self, client: EtcdClient, prefix: str) -> None:
+        """A replica that was about to join the others may not have been sent anything by them. Raises ClusterError."""
+        if self._memory.record.joined and not await has_journal(client, prefix):
+            raise ClusterError(
+                f"there is nothing to recover from: {self._name} was about to join the others, and has nothing of theirs",
+                hint="give --recover to a replica that survived; if none did, restore a backup",
+            )
 
     async def make_whole(self, client: EtcdClient) -> None:
         """With every write etcd makes a snapshot of its data now: a few, so that one holds everything."""

@@ -25,7 +25,7 @@ def was_never_called(launch: str) -> str:
     that they were not made, before it was backfilled."""
     return (
         f"({launch}.attempt = (SELECT count(*) FROM attempt a WHERE a.lid = {launch}.lid "
-        f"AND a.attempt <= {launch}.attempt AND a.doubtful AND a.started_ms IS NULL))"
+        f"AND a.attempt BETWEEN 1 AND {launch}.attempt AND a.doubtful AND a.started_ms IS NULL))"
     )
 
 

@@ -55,6 +55,11 @@ class _Page(NamedTuple):
     """At which it was read: a watch goes on behind it."""
 
 
+async def has_journal(client: EtcdClient, prefix: str) -> bool:
+    """Was one ever made here?"""
+    return bool((await client.range(prefix.rstrip("/").encode() + b"/birth")).kvs)
+
+
 class EtcdJournal:
     """One journal under one prefix of an etcd cluster. ``replica``: no term begins by this journal unless the roster
     beside it has that name. Empty: nobody can be removed from the roster."""

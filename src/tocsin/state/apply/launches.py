@@ -348,11 +348,20 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
         again = _state_again(context, lid, change.instant_s) if change.state is None else None
         if isinstance(again, Refused):
             return again
+        attempt = _with_doubtful_attempt(context, lid)
         _keep_doubt(context, lid, attempt)
         outcome = _end_doubt(context, lid, change) if again is None else _call_again(context, lid, again)
     note = f"{outcome}: {change.note}" if change.note else outcome
     context.record("resolved", change.schedule, change.actor, lid=lid, note=note)
     return lid
+
+
+def _with_doubtful_attempt(context: Context, lid: int) -> int:
+    """The number of the attempt that is in doubt. A repeat of it that was taken back has taken the number back too, and
+    no other attempt is to have it."""
+    query = "UPDATE launch SET attempt = max(attempt, coalesce(doubt, 0)) WHERE lid = ? RETURNING attempt"
+    (attempt,) = context.db.execute(query, (lid,)).fetchone()
+    return int(attempt)
 
 
 def _was_tried_before(context: Context, lid: int) -> bool:

@@ -255,7 +255,7 @@ def the_number_of_an_attempt_in_doubt_is_given_to_no_other(desk: Desk) -> None:
     desk.commit(c.AttemptsStarted([lid], [1], [True]))
     desk.command(CancelLaunch(NAME, "enough", "ann"))
     desk.commit(c.HandOversWithdrawn([lid], [1]))
-    assert (views.launch(desk.db, NAME).state, views.launch(desk.db, NAME).attempt) == ("in_doubt", 0)
+    assert (views.launch(desk.db, NAME).state, views.launch(desk.db, NAME).attempt) == ("in_doubt", 1)
     del desk.flights[lid]
     desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
     desk.command(Backfill("s", START, START + 80))
@@ -268,6 +268,42 @@ def the_number_of_an_attempt_in_doubt_is_given_to_no_other(desk: Desk) -> None:
     assert (view.state, view.started_at is None) == ("cancelled", False)
     with pytest.raises(Refused):
         desk.command(Backfill("s", START, START + 80))
+
+
+def a_doubt_of_the_second_attempt_whose_repeat_was_taken_back_leaves_the_first_as_it_was(desk: Desk) -> None:
+    put(desk, cron=ONCE, on_doubt="relaunch", retry={**RETRY, "limit": 3})
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.end(lid, EXITED)
+    at(desk, 80)
+    desk.take_office()
+    desk.commit(c.AttemptsStarted([lid], [2], [True]))
+    desk.command(CancelLaunch(NAME, "enough", "ann"))
+    desk.commit(c.HandOversWithdrawn([lid], [2]))
+    began = views.launch(desk.db, NAME)
+    assert (began.state, began.attempt, began.started_at is None) == ("in_doubt", 2, False)
+    with pytest.raises(Refused, match="it was not skipped"):
+        desk.command(ResolveLaunch(NAME, "skipped", "", "ann"))
+    desk.command(ResolveLaunch(NAME, "failed", "", "ann"))
+    assert views.launch(desk.db, NAME).started_at == began.started_at
+    assert [each.started_at is None for each in views.attempts(desk.db, NAME)] == [False, True]
+
+
+@pytest.mark.parametrize(("on_doubt", "state"), [("skip", "in_doubt"), ("relaunch", "retrying")])
+def a_failure_of_before_a_loss_is_not_followed_by_an_attempt_that_may_have_been_made_in_it(
+    desk: Desk, on_doubt: str, state: str
+) -> None:
+    put(desk, cron=ONCE, retry=RETRY, on_doubt=on_doubt)
+    at(desk, 60)
+    lid = only_flight(desk)
+    desk.take_office()
+    desk.commit(c.Restored(desk.now_ms))
+    (row,) = queries.orders(desk.db, [lid])
+    desk.commit(*changes_of(Reports(ended=[(flight_of_row(row, 2), EXITED)]), _targets(), desk.now_ms))
+    view = views.launch(desk.db, NAME)
+    assert view.state == state
+    if state == "in_doubt":
+        assert "another attempt may have been made" in view.reason
 
 
 STOPPED = Outcome(

@@ -156,6 +156,25 @@ class World:
             self._lose_record()
             desk.commit(c.Restored(desk.now_ms - chance.choice([0, 60_000])))
             self._open_again()
+        else:
+            self._begin_again(chance)
+
+    def _begin_again(self, chance: random.Random) -> None:
+        """A new leader calls what was left open, under the same number: it was never called, or its owner would rather
+        have it twice."""
+        for lid, flight in list(self.flights.items()):
+            key = flight.order.name, flight.order.attempt
+            state = self.desk.db.execute("SELECT state FROM launch WHERE lid = ?", (lid,)).fetchone()
+            if lid in self._found_open or state != (LaunchState.STARTED,) or chance.random() < 0.5:
+                continue
+            is_known = key in self.unsent and chance.random() < 0.5
+            if not is_known and flight.spec.on_doubt != "relaunch":
+                continue
+            self.desk.commit(c.AttemptsStarted([lid], [flight.order.attempt], [not is_known]))
+            flight.doubted |= not is_known
+            if chance.random() < 0.5:  # otherwise it waits once more
+                self.unsent.discard(key)
+                self.sent.add(flight.order.name)
 
     def _back_up(self) -> None:
         if self._backup is not None:

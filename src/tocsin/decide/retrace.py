@@ -86,6 +86,11 @@ def mentioned(entries: Iterable[tuple[int, Entry]]) -> Mentioned:
     return Mentioned(list(launches), list(lids), list(versions), list(names))
 
 
+def _was_not_called(change: c.LaunchResolved) -> bool:
+    is_cancelled = change.state == LaunchState.CANCELLED and change.is_uncalled
+    return change.state == LaunchState.SKIPPED or is_cancelled
+
+
 class Retrace:
     """Goes through entries in their order. ``term``: the one in force before the first of them."""
 
@@ -122,7 +127,7 @@ class Retrace:
             case c.LaunchesAccepted() | c.LaunchesSucceeded() | c.LaunchesEnded() | c.AttemptsFailed():
                 self._note_ends(change, known)
                 return _of_ends(seq, change, known)
-            case c.LaunchResolved() if change.state == LaunchState.SKIPPED and not change.manual:
+            case c.LaunchResolved() if _was_not_called(change) and not change.manual:
                 self._was_none((known.sids.get(change.schedule, 0), change.instant_s))
             case c.BackfillRequested():
                 return self._of_backfill(seq, change, known)

@@ -72,7 +72,8 @@ class Recovery:
         """A replica that was about to join the others may not have been sent anything by them. Raises ClusterError."""
         if self._memory.record.joined and not await has_journal(client, prefix):
             raise ClusterError(
-                f"there is nothing to recover from: {self._name} was about to join the others, and has nothing of theirs",
+                f"there is nothing to recover from: {self._name} was about to join the others, and has nothing of "
+                "theirs",
                 hint="give --recover to a replica that survived; if none did, restore a backup",
             )
 

@@ -36,6 +36,7 @@ HELD_MS = 3_600_000
 LATE_REPEAT = "its deadline passed before it could be called again, and an earlier call may have gone out"
 EARLIER_CALL = "an earlier call may have gone out"
 """Ends the reason of a launch whose last attempt ended for certain, and an earlier one did not."""
+LOST_ATTEMPT = "the record of some time after it was lost, and another attempt may have been made"
 RESOLVED = "in doubt: "
 """The same of one that a person looked at before it was called again."""
 

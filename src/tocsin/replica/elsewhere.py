@@ -284,8 +284,9 @@ class Elsewhere:
 
     def _told_late(self, case: _Case, fate: Fate) -> None:
         outcome = _NO_CALL if fate.how == "never" else fate.outcome
-        if outcome is not None and outcome.verdict is not Verdict.SUCCEEDED and case.flight.doubted:
-            self._close(case)  # that this call was not made, or failed, says nothing of the one before it
+        is_one_of_several = case.flight.doubted or case.flight.is_before_loss
+        if outcome is not None and outcome.verdict is not Verdict.SUCCEEDED and is_one_of_several:
+            self._close(case)  # that this call was not made, or failed, says nothing of the others
             return
         if outcome is not None and outcome.verdict is not Verdict.UNKNOWN:
             self._close(case)

@@ -62,6 +62,8 @@ class Flight(msgspec.Struct, gc=False):
     """A person wants it to be called all the same."""
     has_failed_before: bool = False
     """An attempt before this one was made, and failed."""
+    is_before_loss: bool = False
+    """A record was lost since it was called: further attempts may have been made in the lost time."""
 
     def drop_payload(self) -> None:
         """It is not called, or not any more: what may wait or run for hours need not keep it."""
@@ -138,6 +140,7 @@ def flight_of_row(row: OrderRow, term: int) -> Flight:
     found.doubted = row.doubt is not None
     found.is_relaunch = row.relaunched is not None
     found.has_failed_before = bool(row.has_failed_before)
+    found.is_before_loss = bool(row.is_before_loss)
     # To be too late is to be called for the first time. A person who asks for it knows that it is late.
     if row.attempt <= 1 and not manual and row.asked_ms is None and found.spec.deadline is not None:
         found.deadline_ms = _planned_ms(row, found.spec) + _duration_ms(found.spec.deadline, "deadline")

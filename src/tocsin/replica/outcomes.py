@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tocsin.decide.outcome import Ended, Settlement, settle
 from tocsin.model import change as c
 from tocsin.model.ids import parse_launch_name
-from tocsin.model.launch import EARLIER_CALL, HELD_MS, LaunchState
+from tocsin.model.launch import EARLIER_CALL, HELD_MS, LOST_ATTEMPT, LaunchState
 from tocsin.replica.flight import CALLED_AT_ONCE_MS, Flight
 from tocsin.replica.reports import REASON_LENGTH_MAX, Reports
 from tocsin.targets.contract import Outcome, Target, Verdict, recognises
@@ -108,6 +108,9 @@ def settlement_of(flight: Flight, outcome: Outcome, target: Target, now_ms: int)
         cancel=flight.cancel,
         now_ms=now_ms,
     )
+    is_retry = settlement.state is LaunchState.RETRYING
+    if flight.is_before_loss and is_retry and flight.spec.on_doubt != "relaunch" and not is_recognised:
+        return Settlement(LaunchState.IN_DOUBT, f"{settlement.reason}; {LOST_ATTEMPT}")
     if flight.doubted and settlement.state in _ENDS_NO_DOUBT and not is_recognised:
         return Settlement(LaunchState.IN_DOUBT, f"{settlement.reason}; {EARLIER_CALL}")
     return settlement

@@ -186,13 +186,16 @@ class OrderRow(NamedTuple):
     zone: str = ""
     has_failed_before: int = 0
     """An attempt before the present one was made, and failed."""
+    is_before_loss: int = 0
+    """It was called, if at all, in a term that began before a record was lost."""
 
 
 _ORDER = (
     "SELECT l.lid, coalesce(s.id, r.id), l.instant_s, l.kind, l.state, l.attempt, l.started_ms, l.cancel, "
     "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, ''), l.doubt, l.relaunched, l.planned_ms, l.asked_ms, "
     "coalesce(s.resolved, r.resolved), coalesce(s.zone, r.zone), "
-    f"l.attempt > 1 AND {has_failed_before('l')} FROM launch l "
+    f"l.attempt > 1 AND {has_failed_before('l')}, "
+    "(SELECT value FROM meta WHERE key = 'common_seq') >= max(coalesce(o.seq, 0), 1) FROM launch l "
     "LEFT JOIN office o ON o.term = l.term "
     "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
     "LEFT JOIN revision r ON r.sid = l.sid AND r.version = l.version "

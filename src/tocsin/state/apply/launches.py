@@ -152,7 +152,8 @@ def end_waiting(
     context: Context, state: LaunchState, which: str, values: dict[str, int], reason: str | None = None
 ) -> None:
     """Open launches that nobody calls any more end in this state; those of which a former call may have gone out are in
-    doubt. No reason: the one for which they are cancelled."""
+    doubt. No reason: the one for which they are cancelled. A repeat that was taken back has taken the number of the
+    attempt back too: what is in doubt has the number of the attempt that is."""
     db, _, entry = context
     known = {**values, "now": entry.time_ms, "why": reason}
     doubtful = db.execute(
@@ -164,6 +165,7 @@ def end_waiting(
     ).fetchall()
     db.executemany(
         f"UPDATE launch SET state = {LaunchState.IN_DOUBT:d}, ended_ms = ?, retry_at_ms = NULL, held_ms = ?, "
+        "attempt = max(attempt, doubt), told_ms = CASE WHEN attempt < doubt THEN NULL ELSE told_ms END, "
         "reason = coalesce(?, cancel) || '; attempt ' || doubt || ' may have been made before' WHERE lid = ?",
         [(entry.time_ms, entry.time_ms + held_for_ms(spec), reason, lid) for lid, spec in doubtful],
     )
@@ -348,20 +350,11 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
         again = _state_again(context, lid, change.instant_s) if change.state is None else None
         if isinstance(again, Refused):
             return again
-        attempt = _with_doubtful_attempt(context, lid)
         _keep_doubt(context, lid, attempt)
         outcome = _end_doubt(context, lid, change) if again is None else _call_again(context, lid, again)
     note = f"{outcome}: {change.note}" if change.note else outcome
     context.record("resolved", change.schedule, change.actor, lid=lid, note=note)
     return lid
-
-
-def _with_doubtful_attempt(context: Context, lid: int) -> int:
-    """The number of the attempt that is in doubt. A repeat of it that was taken back has taken the number back too, and
-    no other attempt is to have it."""
-    query = "UPDATE launch SET attempt = max(attempt, coalesce(doubt, 0)) WHERE lid = ? RETURNING attempt"
-    (attempt,) = context.db.execute(query, (lid,)).fetchone()
-    return int(attempt)
 
 
 def _was_tried_before(context: Context, lid: int) -> bool:
@@ -424,7 +417,7 @@ def _end_doubt(context: Context, lid: int, change: c.LaunchResolved) -> str:
         ),
     )
     if change.state == LaunchState.SKIPPED:  # then no attempt of it was made
-        db.execute("UPDATE attempt SET started_ms = NULL WHERE lid = ?", (lid,))
+        db.execute("UPDATE attempt SET started_ms = NULL WHERE lid = ? AND doubtful", (lid,))
     minutes.count_ends(db, entry.time_ms, change.state, 1)
     return _name(change.state)
 

@@ -303,7 +303,7 @@ class _Recovered:
         return self.are_to_be_noted
 
     @property
-    def leave_no_state(self) -> bool:
+    def may_leave_foreign_state(self) -> bool:
         return self._member.has_joined
 
     def noted(self) -> None:

@@ -264,3 +264,65 @@ def snapshots_of_what_the_journal_lost_are_removed_before_others_stand_in_its_pl
         assert snapshot.manifests(tmp_path / "snapshots") == []
     finally:
         store.close()
+
+
+async def _recovered(data: Path, *, may_be_foreign: bool) -> tuple[int, bool]:
+    """Where the state is that the recovery finds, and whether that of before was put aside."""
+    journal = SqliteJournal(data / "journal.db")
+    await journal.open()
+    try:
+        recovery = Recovery(
+            journal,
+            data / "state.db",
+            data / "snapshots",
+            Metrics(()),
+            may_be_foreign=may_be_foreign,
+        )
+        store = await recovery.store()
+        seq = store.meta.seq
+        store.close()
+        return seq, (data / "state.db.damaged").exists()
+    finally:
+        await journal.close()
+
+
+@pytest.mark.parametrize("further", [1, 5])
+def a_replica_that_joins_anew_does_not_use_a_state_of_another_history(tmp_path: Path, further: int) -> None:
+    """The others went on without the last entries that it has applied."""
+
+    async def more(replica: Replica, ids: list[str]) -> None:
+        for id in ids:
+            await replica.propose(_schedule(id))
+
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    _with_replica(ours, _fill)
+    shutil.copytree(ours, theirs)
+    for name in ("state.db", "state.db-wal", "state.db-shm", "state.db.seal"):
+        (theirs / name).unlink(missing_ok=True)
+    _with_replica(ours, lambda replica: more(replica, ["lost-1", "lost-2"]))
+    _with_replica(theirs, lambda replica: more(replica, [f"other-{n}" for n in range(further)]))
+    shutil.copy(theirs / "journal.db", ours / "journal.db")
+    for suffix in ("-wal", "-shm"):
+        (ours / f"journal.db{suffix}").unlink(missing_ok=True)
+    shutil.copytree(ours, tmp_path / "again")
+    with pytest.raises(ChainBroken):  # not where nobody joined anew: somebody has to look into that
+        _with_replica(ours, _ids)
+    seq, is_aside = asyncio.run(_recovered(tmp_path / "again", may_be_foreign=True))
+    assert (seq, is_aside) == (0, True)
+
+
+def a_replica_that_joins_anew_keeps_a_state_of_the_same_history(tmp_path: Path) -> None:
+    _with_replica(tmp_path, _fill)
+    shutil.copy(tmp_path / "state.db", tmp_path / "older.db")
+    newest, _ = asyncio.run(_recovered(tmp_path, may_be_foreign=True))
+    assert newest > 10
+
+    async def more(replica: Replica) -> None:
+        await replica.propose(_schedule("later"))
+
+    _with_replica(tmp_path, more)
+    for path in tmp_path.glob("state.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "older.db", tmp_path / "state.db")
+    seq, is_aside = asyncio.run(_recovered(tmp_path, may_be_foreign=True))
+    assert (seq, is_aside) == (newest, False)

@@ -39,7 +39,7 @@ class Original:
         if not self.are_to_be_noted:
             await asyncio.to_thread(self._sign)
 
-    leave_no_state = False
+    may_leave_foreign_state = False
 
     def state_begun(self) -> None:
         return

@@ -256,7 +256,7 @@ class Elsewhere:
             case "ended" if fate.outcome is not None:
                 self._close(case)
                 self._launcher.report(flight, fate.outcome)
-            case "never":
+            case "never" if not flight.is_before_loss:  # it may have been called in the lost time
                 self._close(case)
                 self._call_again(flight, doubtful=False)
             case _:

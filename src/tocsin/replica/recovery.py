@@ -24,6 +24,7 @@ from tocsin.errors import (
     TocsinError,
     WrongIncarnation,
 )
+from tocsin.journal import codec
 from tocsin.journal.contract import Birth, Bounds, Journal, check_end
 from tocsin.observe.metrics import Metrics
 from tocsin.state import seal, snapshot
@@ -49,33 +50,32 @@ class Recovery:
         may_go_back: bool = False,
         others_may_come: bool = False,
         cannot_apply: bool = False,
-        begins_anew: bool = False,
+        may_be_foreign: bool = False,
     ) -> None:
         """``may_go_back``: the journal is known to have lost its last entries, so that the state may be ahead of it.
         ``cannot_apply``: one of its entries could not be applied here, so that a state of others is better than one
-        that is built from the journal. ``begins_anew``: what is on this disk may be of another history."""
+        that is built from the journal. ``may_be_foreign``: what is on this disk may be of another history."""
         self._journal = journal
         self._state = state
         self._snapshots = snapshots
         self._metrics = metrics
         self._sources = sources
-        self._may_go_back = may_go_back
+        self._may_go_back = may_go_back or may_be_foreign
         self._others_may_come = others_may_come
         self._cannot_apply = cannot_apply
-        self._begins_anew = begins_anew
+        self._may_be_foreign = may_be_foreign
 
     async def store(self) -> Store:
         """An open store. The journal may hold entries that it has yet to apply."""
         check_not_diverged(self._state)
         bounds = await self._journal.bounds()
         birth = self._journal.birth
-        if self._begins_anew:
-            log.info("this replica joined the others anew: it takes over their state")
-            await asyncio.to_thread(self._clear)
-            self._begins_anew = False
         if self._may_go_back:
             await asyncio.to_thread(snapshot.remove_after, self._snapshots, bounds.last)
         found = await asyncio.to_thread(self._local, birth, bounds)
+        while self._may_be_foreign and found is not None and not await self._is_of_journal(found, bounds):
+            await asyncio.to_thread(self._give_up, found)
+            found = await asyncio.to_thread(self._local, birth, bounds)
         if found is None and (bounds.first != 1 or self._cannot_apply):
             found = await self._fetched()
         if found is not None:
@@ -92,10 +92,22 @@ class Recovery:
             self._metrics.state_rebuilds.labels("journal").inc()
         return _belonging(Store(self._state), birth, bounds)
 
-    def _clear(self) -> None:
-        """The state is kept aside, for whoever wants to look at it."""
+    async def _is_of_journal(self, store: Store, bounds: Bounds) -> bool:
+        """Is the last entry that this state has applied the one that the journal has in its place?"""
+        seq, id = store.meta.position
+        if seq in (0, bounds.last):
+            return not seq or store.meta.position == bounds.end
+        is_kept = seq >= bounds.first
+        async for record in self._journal.read(seq - 1 if is_kept else seq):
+            return (record.id if is_kept else codec.decode(record.raw, record.seq).prev) == id
+        return False
+
+    def _give_up(self, store: Store) -> None:
+        """The state of another history is kept aside, for whoever wants to look at it."""
+        log.warning("the state here is not that of the others, and is fetched anew", seq=store.meta.seq)
+        store.close()
         _set_aside(self._state)
-        snapshot.remove_after(self._snapshots, 0)
+        snapshot.remove_after(self._snapshots, store.meta.seq - 1)
 
     def _local(self, birth: Birth, bounds: Bounds) -> Store | None:
         """What this disk holds."""

@@ -132,7 +132,7 @@ class Replica:
             may_go_back=setup.losses.may_leave_state_ahead,
             others_may_come=setup.office.renew_s is not None,
             cannot_apply=is_noted(setup.paths.cannot_apply),
-            begins_anew=setup.losses.leave_no_state,
+            may_be_foreign=setup.losses.may_leave_foreign_state,
         )
         self._store = await self._patiently(recovery.store)
         await asyncio.to_thread(setup.losses.state_begun)

@@ -31,8 +31,8 @@ class Losses(Protocol):
         ...
 
     @property
-    def leave_no_state(self) -> bool:
-        """May the state here be of a history that the others went on without? Then it is begun anew."""
+    def may_leave_foreign_state(self) -> bool:
+        """May the state here be of a history that the others went on without?"""
         ...
 
     def noted(self) -> None:
@@ -45,7 +45,7 @@ class Losses(Protocol):
 
 
 class NoLosses:
-    are_to_be_noted = may_leave_state_ahead = leave_no_state = False
+    are_to_be_noted = may_leave_state_ahead = may_leave_foreign_state = False
 
     def noted(self) -> None:
         return

@@ -112,7 +112,7 @@ class _Losses:
     def may_leave_state_ahead(self) -> bool:
         return self.are_to_be_noted
 
-    leave_no_state = False
+    may_leave_foreign_state = False
 
     def noted(self) -> None:
         self.are_to_be_noted = False

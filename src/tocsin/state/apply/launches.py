@@ -21,7 +21,6 @@ from tocsin.model.rule import Overlap, decode_rule
 from tocsin.state import minutes
 from tocsin.state.apply import calls
 from tocsin.state.apply.context import HERD, Context, is_uniform, numbers
-from tocsin.state.tables import has_failed_before
 
 _OPEN = f"state < {CLOSED_FROM}"
 _WAITS = "waits for the launch before it"
@@ -340,7 +339,7 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
     if change.state == LaunchState.SKIPPED and _was_tried_before(context, lid):
         if change.attempt is None:
             return Refused(
-                "an attempt of it was made before the last one: it was not skipped, whatever became of the last",
+                "an attempt of it was made: it was not skipped, whatever became of the others",
                 hint="resolve it as failed, or have it launched again: 'tocsin resolve NAME --as relaunch'",
             )
         change = msgspec.structs.replace(change, state=int(LaunchState.FAILED))
@@ -358,8 +357,9 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
 
 
 def _was_tried_before(context: Context, lid: int) -> bool:
-    """Has an attempt before the last one failed, or was the last one made because nobody knew of those before it?"""
-    query = f"SELECT doubt < attempt OR {has_failed_before('launch')} FROM launch WHERE lid = ?"
+    """Did an attempt of it end for certain, or was the last one made because nobody knew of those before it?"""
+    certain = "EXISTS (SELECT 1 FROM attempt a WHERE a.lid = launch.lid AND NOT a.doubtful)"
+    query = f"SELECT doubt < attempt OR {certain} FROM launch WHERE lid = ?"
     (found,) = context.db.execute(query, (lid,)).fetchone()
     return bool(found)
 

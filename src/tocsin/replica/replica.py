@@ -241,23 +241,30 @@ class Replica:
 
     async def _with_leader(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """Somebody else may be taking over: it is waited for, unless there is a leader and no way to it from here."""
-        until_s = self.clock.elapsed_s() + PATIENCE_S
+        began_s = self.clock.elapsed_s()
+        until_s, opens_s = began_s + PATIENCE_S, began_s + self._setup.office.opens_in_s()
         while True:
             seq = self.meta.seq
             try:
                 return await ask()
             except NoLeader as nobody:
-                if self._is_out_of_reach() or self.clock.elapsed_s() >= until_s or self.applied.is_over:
+                if (
+                    self._is_out_of_reach(opens_s)
+                    or self.clock.elapsed_s() >= until_s
+                    or self.applied.is_over
+                ):
                     raise
                 log.debug("nobody to carry it out yet", reason=str(nobody))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await self.applied.wait_beyond(seq)
 
-    def _is_out_of_reach(self) -> bool:
-        """Does somebody else lead, and there is no way to them from here?"""
-        is_other = self.meta.leader not in ("", self.name)
-        return is_other and not self._setup.peers.are_reachable and self._setup.office.opens_in_s() > 0
+    def _is_out_of_reach(self, opens_s: float) -> bool:
+        """Does somebody else lead, and there is no way to them from here? They do if they were heard of since the
+        moment when this replica could have stood for election at ``opens_s``."""
+        if self._setup.peers.are_reachable or self.meta.leader in ("", self.name):
+            return False
+        return self.clock.elapsed_s() + self._setup.office.opens_in_s() > opens_s + 0.05
 
     async def _try_to_propose(self, command: Command) -> Any:
         leader = self.meta.leader

@@ -16,7 +16,7 @@ from tocsin.cron import parse_duration
 from tocsin.errors import AlreadyExists, NotFound, Refused
 from tocsin.model import change as c
 from tocsin.model.ids import launch_name
-from tocsin.model.launch import CLOSED_FROM, HELD_MS, RESOLVED, LaunchKind, LaunchState
+from tocsin.model.launch import CLOSED_FROM, EARLIER_CALL, HELD_MS, RESOLVED, LaunchKind, LaunchState
 from tocsin.model.rule import Overlap, decode_rule
 from tocsin.state import minutes
 from tocsin.state.apply import calls
@@ -357,9 +357,9 @@ def resolved(context: Context, change: c.LaunchResolved) -> object:
 
 
 def _was_tried_before(context: Context, lid: int) -> bool:
-    """Did an attempt of it end for certain, or was the last one made because nobody knew of those before it?"""
+    """Did an attempt of it end for certain: one before the last, or the last one after a doubt?"""
     certain = "EXISTS (SELECT 1 FROM attempt a WHERE a.lid = launch.lid AND NOT a.doubtful)"
-    query = f"SELECT doubt < attempt OR {certain} FROM launch WHERE lid = ?"
+    query = f"SELECT reason LIKE '%{EARLIER_CALL}%' OR {certain} FROM launch WHERE lid = ?"
     (found,) = context.db.execute(query, (lid,)).fetchone()
     return bool(found)
 

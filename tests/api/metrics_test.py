@@ -287,5 +287,6 @@ def whoever_may_not_see_all_schedules_is_not_shown_words_of_others() -> None:
         key: value
         for key, value in _samples(shown).items()
         if not dict(key[1]).keys() & {"label_team", "limit"}
+        and not key[0].startswith(("process_", "python_"))  # they change from one look to the next
     }
     assert own.items() <= found.items()

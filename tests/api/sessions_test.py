@@ -140,7 +140,7 @@ READER = Token("0123456789ab", "reader", b"", ("read",))
 
 @pytest.mark.parametrize("error", [NoLeader("nobody leads"), Uncertain("it may have been done")])
 def a_login_in_an_outage_is_known_to_this_replica_alone_and_for_minutes(error):
-    sessions = Sessions(_Leaderless(error), 43_200)  # type: ignore[arg-type]
+    sessions = Sessions(_Leaderless(error), 43_200)  # type: ignore[arg-type]  # why: all that it asks of a replica
     opened = asyncio.run(sessions.open(caller_of(READER), "192.0.2.7"))
     id, secret = session_parts_of(opened.text)
     assert opened.length_s == KEPT_HERE_S
@@ -155,6 +155,6 @@ def a_login_in_an_outage_is_known_to_this_replica_alone_and_for_minutes(error):
 
 
 def a_refused_login_opens_no_session():
-    sessions = Sessions(_Leaderless(Unauthenticated("revoked")), 43_200)  # type: ignore[arg-type]
+    sessions = Sessions(_Leaderless(Unauthenticated("revoked")), 43_200)  # type: ignore[arg-type]  # why: all that it asks of a replica
     with pytest.raises(Unauthenticated):
         asyncio.run(sessions.open(caller_of(READER), "192.0.2.7"))

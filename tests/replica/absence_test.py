@@ -120,7 +120,7 @@ def where_every_write_takes_long_enough_to_be_an_absence_launches_and_commands_g
         append = journal.append
 
         async def slow(*args: Any) -> None:
-            await asyncio.sleep(0.9)
+            await asyncio.sleep(0.9)  # the slow disk itself
             await append(*args)
 
         monkeypatch.setattr(journal, "append", slow)

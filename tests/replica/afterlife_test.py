@@ -277,7 +277,7 @@ def a_call_that_was_never_made_is_known_as_that_after_a_restart_unless_a_record_
         later.settle(begun, Position(9, b"e" * 16))
         answers._own = afterlife._own = later
         for lost_after, how in ((0, "never"), (6, "never"), (7, "unknown"), (9, "unknown")):
-            later.lost_after = lambda seq=lost_after: seq  # type: ignore[misc]
+            later.lost_after = lambda seq=lost_after: seq  # type: ignore[misc]  # why: bound to this round
             fates = await afterlife.fates([_asked(f) for f in flights])
             assert [fate.how for fate in fates] == [how] * 2
 

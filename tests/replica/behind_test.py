@@ -55,7 +55,7 @@ def _with_follower_behind(tmp_path: Path, work: Callable[[Replica, _Door], Any])
                 await asyncio.sleep(0.5)
                 yield record
 
-        town.handles["b"].read = late  # type: ignore[method-assign]
+        town.handles["b"].read = late  # type: ignore[method-assign]  # why: a slow way to the journal
         await follower.start()
         await town.until(lambda: follower.meta.seq >= leader.meta.seq or None)
         await work(leader, _Door(follower))

@@ -142,6 +142,8 @@ class Machine:
         """How often the machine itself was started."""
         self.is_wanted = False
         """It is started again when it ends by itself."""
+        self.is_barred = False
+        """Its disk is gone, and it is not let in yet: it stays down whoever starts it."""
         self._around = around
         self._backup = folder / "backup"
         self._disks = 0
@@ -153,7 +155,7 @@ class Machine:
     def start(self) -> None:
         """A new process on what the disk holds, if there is none."""
         self.is_wanted = True
-        if self.process is not None:
+        if self.process is not None or self.is_barred:
             return
         self.starts += 1
         around = self._around

@@ -162,6 +162,7 @@ def mend(world: World) -> None:
     world.quorum.presence_late_s.clear()
     for machine in world.machines.values():
         machine.clock.set_right()
+        machine.is_barred = False
         machine.workshop.lies = 0.0
         if machine.process is not None:
             machine.process.slow_s = None

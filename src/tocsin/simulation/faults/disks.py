@@ -45,6 +45,9 @@ async def lose(world: World, what: dict[str, Any]) -> None:
     if what["snapshot_first"]:
         await checkpoint(world)
         await asyncio.sleep(1.0)
+    if any(machine.is_barred for machine in world.machines.values()):
+        world.tell("no further disk is lost: not everybody is back from the last loss")
+        return
     world.fault("lost disks", f"{', '.join(what['lost'])} for {what['for_s']} s", "")
     is_majority = 2 * len(lost) > len(world.machines)
     down = list(world.machines.values()) if is_majority else lost
@@ -52,6 +55,7 @@ async def lose(world: World, what: dict[str, Any]) -> None:
         machine.crash()
     for machine in lost:
         machine.lose_disk()
+        machine.is_barred = True
         world.quorum.up[machine.name] = False
     left = world.quorum.lose(what["lost"])
     await asyncio.sleep(what["for_s"])
@@ -65,6 +69,7 @@ async def lose(world: World, what: dict[str, Any]) -> None:
     if left is not None and survivors:
         await _note_the_loss(world, survivors[0])
     for machine in [*survivors, *lost]:
+        machine.is_barred = False
         machine.start()
         await asyncio.sleep(0.2)
 

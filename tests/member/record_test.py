@@ -206,6 +206,29 @@ def who_was_removed_begins_anew_and_the_data_is_kept_aside(tmp_path: Path) -> No
         assert memory.record.condition == _memory(tmp_path).record.condition == "bereft"
 
 
+def who_is_killed_while_the_data_is_put_aside_has_not_forgotten_that_the_others_were_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _with_data(tmp_path)
+    memory = _memory(tmp_path)
+    assert memory.record
+
+    def killed(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            memory.set_aside(asked=True)
+    again = _memory(tmp_path)
+    assert again.has_data()
+    assert again.is_copy(), "it votes no more"
+    assert again.record.asked
+    again.set_aside(asked=True)
+    assert _memory(tmp_path).record.asked
+    assert not _memory(tmp_path).has_data()
+
+
 def a_memory_has_one_user(tmp_path: Path) -> None:
     first = _memory(tmp_path)
     first.lock()

@@ -310,6 +310,20 @@ def what_is_known_never_to_have_been_called_is_called_unless_it_was_cancelled(
     _in_scene(work)
 
 
+def what_was_cancelled_before_its_batch_is_handed_over_is_not_in_it() -> None:
+    async def work(scene: _Scene) -> None:
+        flights = [_flight(number, _NULL) for number in (1, 2, 3)]
+        flights[1].cancel = "cancelled by hand"
+        scene.batches.gate.set()
+        scene.launcher.hand_over(flights)
+        await scene.settle()
+        reports = scene.launcher.take()
+        assert [flight.lid for flight, _ in reports.ended] == [1, 3]
+        assert [flight.lid for flight in reports.withdrawn] == [2]
+
+    _in_scene(work)
+
+
 def what_was_taken_back_and_written_down_is_not_kept() -> None:
     async def work(scene: _Scene) -> None:
         scene.launcher.hand_over([_flight(1)])

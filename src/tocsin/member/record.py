@@ -142,9 +142,10 @@ class Memory:
         others have let this replica in already."""
         if self.aside.exists():
             shutil.rmtree(self.aside)
+        # Before the data goes: that the others have been asked is not forgotten, and the data votes no more.
+        self._write(msgspec.structs.replace(self._blank("bereft"), asked=asked, original=_DISOWNED))
         if self.etcd.exists():
             self.etcd.rename(self.aside)
-        self._write(msgspec.structs.replace(self._blank("bereft"), asked=asked))
         return self.aside
 
     def _found(self) -> Record:

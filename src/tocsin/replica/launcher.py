@@ -474,13 +474,17 @@ class Launcher:
         self._wake()
 
     def _in_time(self, flights: Sequence[Flight]) -> Sequence[Flight]:
-        """Those whose deadline has not passed. The others are reported."""
+        """Those whose deadline has not passed, and that nobody has cancelled. The others are reported."""
         now_ms = self._clock.wall_ms()
-        late = [f for f in flights if f.deadline_ms is not None and now_ms > f.deadline_ms]
-        if not late:
+        over = [
+            f
+            for f in flights
+            if f.cancel is not None or (f.deadline_ms is not None and now_ms > f.deadline_ms)
+        ]
+        if not over:
             return flights
-        self._withdraw(late)
-        return [flight for flight in flights if not flight.is_late(now_ms)]
+        self._withdraw(over)
+        return [flight for flight in flights if flight.cancel is None and not flight.is_late(now_ms)]
 
     def _orders(self, flights: Sequence[Flight], is_patient: bool) -> list[Order]:
         if self._office.until_s() is None and not any(f.doubted or f.deadline_ms for f in flights):

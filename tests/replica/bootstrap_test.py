@@ -12,6 +12,9 @@ from tests.replica.ledger import Handle, Ledger
 from tests.replica.several import EXEC, Town, in_town, launched, put, state_of
 
 from tocsin.errors import ChainBroken, StateDamaged, WrongIncarnation
+from tocsin.journal import codec
+from tocsin.journal.contract import Record
+from tocsin.model.entry import Entry
 from tocsin.replica import elsewhere
 from tocsin.replica.parts import Paths
 from tocsin.replica.replica import Replica
@@ -137,6 +140,23 @@ def a_leader_notices_that_its_journal_was_put_back(tmp_path: Path) -> None:
             await check.once()
         error = await leader.failed()
         assert isinstance(error, ChainBroken)
+
+    in_town(tmp_path, work)
+
+
+def an_idle_leader_notices_a_journal_that_was_put_back_and_written_to_by_others(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        leader = await town.leader()
+        check = leader.parts.chain_check
+        before = town.ledger.end
+        await leader.propose(put())
+        await check.once()
+        town.ledger.last, town.ledger.last_id = before
+        for seq in (before.seq + 1, before.seq + 2):
+            entry = Entry(f"other {seq}".encode(), town.ledger.last_id, 9, 0, [])
+            town.ledger.put(Record(seq, entry.id, codec.encode(entry)), town.ledger.end)
+        with pytest.raises(ChainBroken, match=f"the journal has entry {before.seq + 1} "):
+            await check.once()
 
     in_town(tmp_path, work)
 

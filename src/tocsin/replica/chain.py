@@ -1,5 +1,6 @@
 """An idle leader neither appends nor reads, so it would not notice that the journal's engine was restored from an old
-copy. It therefore compares the end of the journal with its own last entry every few seconds: one small read."""
+copy. It therefore compares its own last entry with the one that the journal has in that place every few seconds: one
+or two small reads."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from tocsin.clock import Clock
 from tocsin.errors import JournalError
 from tocsin.journal.contract import Journal, check_end
+from tocsin.model.entry import Position
 from tocsin.state.store import Store
 
 EVERY_S = 10.0
@@ -37,11 +39,13 @@ class ChainCheck:
         known = self._store.meta.position
         try:
             end = (await self._journal.bounds()).end
+            if (
+                end.seq > known.seq
+            ):  # as far as it is not an append of ours, somebody else writes to the journal
+                record = await self._journal.get(known.seq)
+                end = known if record is None else Position(record.seq, record.id)
         except JournalError as wrong:
             if not wrong.retryable:
                 raise
             return  # it does not answer: nothing is launched either
-        if (
-            end.seq <= known.seq
-        ):  # what is behind ``known`` may be an append of ours, or the next one conflicts
-            check_end(end, *known)
+        check_end(end, *known)

@@ -30,7 +30,9 @@ def leap(world: World) -> None:
         return
     loop = world.loop
     now_s = loop.time()
-    next_s = min(_next_due_s(world, leader), _next_checkpoint_s(world, leader))
+    next_s = min(
+        _next_due_s(world, leader), _next_hold_end_s(world, leader), _next_checkpoint_s(world, leader)
+    )
     for timer in loop.timers():
         if timer.when() - now_s < SOON_S:
             return  # somebody is in the middle of something
@@ -74,10 +76,20 @@ def _quiet_leader(world: World) -> Machine | None:
 
 def _next_due_s(world: World, leader: Machine) -> float:
     assert leader.replica is not None
-    next_ms = queries.next_wake_ms(leader.replica._store.db, 0)
-    if next_ms is None:
+    return _moment_s(world, leader, queries.next_wake_ms(leader.replica._store.db, 0))
+
+
+def _next_hold_end_s(world: World, leader: Machine) -> float:
+    """When a launch in doubt gives its place up to those that wait for it."""
+    assert leader.replica is not None
+    held = queries.held(leader.replica._store.db, leader.replica.clock.wall_ms())
+    return _moment_s(world, leader, min((until_ms for _, until_ms in held), default=None))
+
+
+def _moment_s(world: World, leader: Machine, wall_ms: int | None) -> float:
+    if wall_ms is None:
         return float("inf")
-    return world.loop.time() + (leader.clock.true_of_wall_ms(next_ms) - world.now_ms()) / 1000
+    return world.loop.time() + (leader.clock.true_of_wall_ms(wall_ms) - world.now_ms()) / 1000
 
 
 def _next_checkpoint_s(world: World, machine: Machine) -> float:

@@ -225,8 +225,9 @@ class Exec(_Connecting):
         # The helper that starts commands looks once more, in the last moment.
         if has_ended(order.until_s, self._clock.elapsed_s()):
             return TOO_LATE
-        self._workshop.begin(order, self._process, self._clock.wall_ms())
-        return msgspec.structs.replace(ACCEPTED, called_ms=self._guard.wall_ms())
+        called_ms = self._guard.wall_ms()
+        self._workshop.begin(order, self._process, self._clock.wall_ms(), called_ms)
+        return msgspec.structs.replace(ACCEPTED, called_ms=called_ms)
 
     async def watch(self, order: Order) -> Outcome:
         return await self._workshop.watch(order.name, order.attempt)

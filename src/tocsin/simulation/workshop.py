@@ -19,6 +19,8 @@ class Work(msgspec.Struct):
     """One command."""
 
     call: Call
+    called_ms: int
+    """By the time that was believed there."""
     ended: asyncio.Future[Outcome]
 
 
@@ -39,8 +41,9 @@ class Workshop:
         found._works = dict(self._works)
         return found
 
-    def begin(self, order: Order, process: Process, clock_ms: int) -> None:
-        """Only once a name and attempt: a second order of the same is that of the first."""
+    def begin(self, order: Order, process: Process, clock_ms: int, called_ms: int) -> None:
+        """Only once a name and attempt: a second order of the same is that of the first. ``called_ms``: by the time
+        that is believed there."""
         key = order.name, order.attempt
         now_ms = self._receivers.now_ms()
         call = self._receivers.note(order, process, now_ms, clock_ms, "workshop", self.place)
@@ -49,7 +52,7 @@ class Workshop:
             return
         call.had_effect = True
         loop = self._receivers.loop
-        work = self._works[key] = Work(call, loop.create_future())
+        work = self._works[key] = Work(call, called_ms, loop.create_future())
         deed = self._receivers.deed(self._manner(order), order)
         lasts_s, verdict = deed.lasts_s, Verdict.SUCCEEDED if deed.answer == "succeeded" else Verdict.FAILED
         if order.timeout_s is not None and lasts_s > order.timeout_s:
@@ -69,7 +72,7 @@ class Workshop:
         self._receivers.tell(f"{self.place} {work.call.answer} {work.call.name} attempt {work.call.attempt}")
         reason = "" if verdict is Verdict.SUCCEEDED else f"the command {verdict.name.lower()}"
         code = {Verdict.SUCCEEDED: 0, Verdict.FAILED: 1}.get(verdict)
-        called_ms = work.call.clock_ms
+        called_ms = work.called_ms
         ended_ms = called_ms + round(work.call.ended_ms - work.call.at_ms)
         work.ended.set_result(Outcome(verdict, reason, code, ended_ms=ended_ms, called_ms=called_ms))
 

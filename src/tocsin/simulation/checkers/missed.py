@@ -34,9 +34,10 @@ def check(history: History) -> Iterator[Finding]:
     specs = versions(final)
     timelines = {key: timeline(version) for key, version in specs.items()}
     yield from _given_up(history, final, specs, timelines)
-    for (key, absence), rows in sorted(_caught_up(final, specs, decided_ms(history)).items()):
+    decided = decided_ms(history)
+    for (key, absence), rows in sorted(_caught_up(final, specs, decided).items()):
         in_order = sorted(rows, key=lambda row: row.instant_s)
-        yield from _started(specs[key], absence, in_order, timelines[key])
+        yield from _started(specs[key], absence, in_order, timelines[key], decided)
         if specs[key].schedule.missed == "all":
             ends = [until_ms for _, until_ms in final.absences]
             yield from _spread(specs[key], absence, in_order, ends)
@@ -76,7 +77,11 @@ def _apart(absences: list[_Absence]) -> list[_Absence]:
 
 
 def _started(
-    version: VersionRow, absence: _Absence, rows: list[LaunchRow], expression: Expression
+    version: VersionRow,
+    absence: _Absence,
+    rows: list[LaunchRow],
+    expression: Expression,
+    decided: dict[tuple[str, int], int],
 ) -> Iterator[Finding]:
     schedule = version.schedule
     first, last = rows[0], rows[-1]
@@ -96,7 +101,7 @@ def _started(
             text = f"{last.name} was made up for after {where}, and {following_s} would have been the last"
             yield Finding(when, text, last.name)
     else:
-        yield from _all(version, absence, rows)
+        yield from _all(version, rows, decided)
 
 
 def _is_within(version: VersionRow, instant_s: int) -> bool:
@@ -104,14 +109,21 @@ def _is_within(version: VersionRow, instant_s: int) -> bool:
     return end is None or instant_s <= end.timestamp()
 
 
-def _all(version: VersionRow, absence: _Absence, rows: list[LaunchRow]) -> Iterator[Finding]:
+def _all(
+    version: VersionRow, rows: list[LaunchRow], decided: dict[tuple[str, int], int]
+) -> Iterator[Finding]:
     if len(rows) > ALL_MAX:
         text = f"{len(rows)} launches of {version.id} were made up for, {ALL_MAX} are the most"
         yield Finding(float(rows[-1].started_ms or 0), text, version.id)
     for former, later in pairwise(rows):
-        # What a leader that died had begun is called in its turn by the next one.
+        # What a leader that died had begun is called in its turn by the next one: its start may be recorded later than
+        # it was decided.
         is_comparable = version.schedule.overlap == "allow" and former.term == later.term
-        if is_comparable and (former.started_ms or 0) > (later.started_ms or 0):
+        former_ms, later_ms = (
+            min(decided.get((row.schedule, row.instant_s), row.started_ms or 0), row.started_ms or 0)
+            for row in (former, later)
+        )
+        if is_comparable and former_ms > later_ms:
             text = f"{later.name} was made up for before {former.name}"
             yield Finding(float(later.started_ms or 0), text, later.name)
             break

@@ -26,6 +26,7 @@ from tocsin.simulation.checkers.reading import (
     versions,
 )
 from tocsin.simulation.history import Call, Final, History, LaunchRow
+from tocsin.simulation.receivers import SLOWLY_CONNECTED_S
 
 ORDERED_MS = 10_000
 """So long after a newer occurrence fell due the older one may not have been told to stop."""
@@ -99,7 +100,8 @@ class _Judged:
             self.overlap(begun),
             self.overlap(row),
         )  # the later version of the two is in force
-        if is_allowed and (row.started_ms or 0) >= (begun.started_ms or 0):
+        # A start is recorded when the call goes out, and was decided up to a slow connection earlier.
+        if is_allowed and (row.started_ms or 0) >= (begun.started_ms or 0) - SLOWLY_CONNECTED_S * 1000:
             return True  # a backfill that began in the same breath: what falls due does not wait for it
         return loss_between(self._history, other.sent_ms, call.at_ms) is not None
 

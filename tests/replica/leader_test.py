@@ -155,13 +155,16 @@ def a_state_found_damaged_in_use_is_rebuilt_at_the_next_start(tmp_path: Path) ->
 
     _run(tmp_path, fill)
 
-    async def meet_damage(replica: Replica) -> BaseException | None:
-        db = replica._store.db
+    def damage(db: sqlite3.Connection) -> None:
         (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'due'").fetchone()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with (tmp_path / "state.db").open("r+b") as file:
             file.seek((page - 1) * 4096)
             file.write(b"\xff" * 4096)
+
+    async def meet_damage(replica: Replica) -> BaseException | None:
+        # In the thread of the state: elsewhere the checkpoint could meet a transaction of it.
+        await asyncio.get_running_loop().run_in_executor(replica._writer, damage, replica._store.db)
         proposing = asyncio.create_task(replica.propose(_put("one-more")))
         error = await asyncio.wait_for(replica.failed(), 10)
         proposing.cancel()

@@ -122,6 +122,8 @@ class _Losses:
 
 
 class DiskCopy(NamedTuple):
+    disk: int
+    """Which of the machine's disks was copied."""
     folder: Path
     workshop: Workshop
 
@@ -146,7 +148,8 @@ class Machine:
         """Its disk is gone, and it is not let in yet: it stays down whoever starts it."""
         self._around = around
         self._backup = folder / "backup"
-        self._disks = 0
+        self.disks = 0
+        """How many it has had."""
         self._named, self._next_lid, self._next_sid = "", 0, 0
         self.workshop = self._new_workshop()
 
@@ -227,7 +230,7 @@ class Machine:
         shutil.rmtree(folder, ignore_errors=True)
         if self.data.exists():
             shutil.copytree(self.data, folder)
-        return DiskCopy(folder, self.workshop.copy())
+        return DiskCopy(self.disks, folder, self.workshop.copy())
 
     def put_back(self, copy: DiskCopy) -> None:
         assert self.process is None
@@ -237,9 +240,9 @@ class Machine:
         self.workshop = copy.workshop
 
     def _new_workshop(self) -> Workshop:
-        self._disks += 1
+        self.disks += 1
         chance = self._around.chance.of(f"workshop {self.name}")
-        return Workshop(f"disk-{self.name}{self._disks}", self._around.receivers, chance)
+        return Workshop(f"disk-{self.name}{self.disks}", self._around.receivers, chance)
 
     @property
     def is_up(self) -> bool:

@@ -97,6 +97,9 @@ async def put_back(world: World, what: dict[str, Any]) -> None:
         "disk", f"the disk of {machine.name} is copied, and put back after {what['for_s']} s", machine.name
     )
     await asyncio.sleep(what["for_s"])
+    if machine.disks != copy.disk:
+        world.tell(f"the copy is not put back: {machine.name} has lost its disk since")
+        return
     machine.crash()
     machine.put_back(copy)
     machine.start()

@@ -67,6 +67,16 @@ def open_launches_of_others_do_not_count() -> AbstractContextManager[None]:
     return replaced(scheduler, _open_where_it_matters=open_where_it_matters)
 
 
+def what_is_under_way_is_kept_as_never_called() -> AbstractContextManager[None]:
+    sound = Launcher.uncalled
+
+    def uncalled(self: Launcher) -> set[tuple[str, int]]:
+        under_way = {key for key, outcome in self.unwritten().items() if outcome is None}
+        return sound(self) | under_way
+
+    return replaced(Launcher, uncalled=uncalled)
+
+
 def silence_is_success() -> AbstractContextManager[None]:
     def doubt(self: Elsewhere, case: Any, reason: str) -> None:
         self._close(case)
@@ -200,6 +210,13 @@ MUTANTS = (
         ("rows true",),
         Search(("crash", "step down"), 4, SILENT),
         a_further_attempt_ends_the_doubt,
+    ),
+    Mutant(
+        "a call under way kept as never made",
+        "a replica that stops keeps of a call whose answer is still to come that it was never made",
+        ("no double", "rows true"),
+        Search(("stop all",), 6, once_a_second(target=calling("plain", "silent", timeout="30s"))),
+        what_is_under_way_is_kept_as_never_called,
     ),
     Mutant(
         "late news without times",

@@ -28,6 +28,7 @@ FAULTS: dict[str, Callable[[World, dict[str, Any]], Awaitable[None]]] = {
     "hanging disk": disks.hanging,
     "late presence": processes.late_presence,
     "rolling restart": processes.rolling_restart,
+    "stop all": processes.stop_all,
     "step down": processes.step_down,
     "cut off": ways.cut_off,
     "cut one way": ways.cut_one_way,

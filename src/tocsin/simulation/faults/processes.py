@@ -147,6 +147,23 @@ async def rolling_restart(world: World, what: dict[str, Any]) -> None:
         await asyncio.sleep(2.0)
 
 
+async def stop_all(world: World, what: dict[str, Any]) -> None:
+    """Everybody is stopped in peace at once: nobody leads who could ask for the last answers. They are kept on disk."""
+    world.fault("upgrade", f"all are stopped, for {what['for_s']} s", "")
+    stopping = [
+        world.loop.spawn(machine.process, machine.stop(), "stop")
+        for machine in world.machines.values()
+        if machine.process is not None and machine.replica is not None
+    ]
+    if stopping:
+        await asyncio.wait(stopping, timeout=25.0)
+    for machine in world.machines.values():
+        machine.crash()
+    await asyncio.sleep(what["for_s"])
+    for machine in world.machines.values():
+        machine.start()
+
+
 async def step_down(world: World, what: dict[str, Any]) -> None:
     machine = world.leader()
     world.fault("upgrade", "the leader is asked to resign", "")

@@ -146,7 +146,11 @@ _FAMILIES: dict[str, dict[str, _Draw]] = {
     },
     "journal": {"restored journal": _restored},
     "target": {"bad receivers": _receivers, "receivers down": _down, "lies": _lasting(5, 60)},
-    "upgrade": {"rolling restart": _lasting(0.2, 5), "step down": _lasting(0.1, 1)},
+    "upgrade": {
+        "rolling restart": _lasting(0.2, 5),
+        "stop all": _lasting(0.2, 20),
+        "step down": _lasting(0.1, 1),
+    },
 }
 FAMILIES: tuple[str, ...] = tuple(_FAMILIES)
 KINDS: tuple[str, ...] = tuple(kind for kinds in _FAMILIES.values() for kind in kinds)

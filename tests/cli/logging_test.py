@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.cli.conftest import TOCSIN, Command, environment
 
 _SCRIPT = """
 import structlog, sys
@@ -42,3 +43,72 @@ def a_value_cannot_leave_its_line(format):
     assert not [line for line in done.stderr.splitlines() if line.startswith("2026-01-01")]
     if format == "json":
         assert len([json.loads(line) for line in done.stderr.splitlines()]) == 5
+
+
+_MANY = """
+import structlog, sys, time
+from tocsin.observe.logging import configure
+configure("json")
+log = structlog.get_logger()
+began_s = time.monotonic()
+for number in range(40_000):
+    log.info("event", number=number, text="x" * 200)
+print(number, flush=True)
+sys.stdin.read()
+log.info("the last one")
+"""
+
+
+def a_log_that_nobody_reads_keeps_nobody_waiting_and_tells_what_it_left_out():
+    running = subprocess.Popen(
+        [sys.executable, "-c", _MANY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stderr is not None
+    assert running.stdout.readline() == "39999\n"  # nobody has read a line of the log yet
+    _, err = running.communicate(timeout=20)
+    lines = [json.loads(line) for line in err.splitlines()]
+    told = [line["lines"] for line in lines if line["event"] == "log lines were left out"]
+    assert told
+    assert sum(told) + len([line for line in lines if "number" in line]) == 40_000
+    assert any(line["event"] == "the last one" for line in lines)
+    assert running.returncode == 0
+
+
+def a_service_whose_log_has_no_reader_any_more_goes_on(tmp_path, serve, wait):
+    serving = serve("--json", "--data", str(tmp_path / "data"), "--snapshot-interval", "1s", "--access-log")
+    url = json.loads(serving.greeting)["url"]
+    serving.process.stderr.close()  # each line from now on finds a broken pipe
+    snapshots = tmp_path / "data" / "snapshots"
+    command = Command(url)
+    for number in range(20):
+        assert command("add", f"s{number}", "* * * * * *", "--null").status == 0
+    before = set(snapshots.glob("*"))
+    wait(lambda: set(snapshots.glob("*")) - before)  # which is told in the log
+    assert command("status").status == 0
+    assert serving.process.poll() is None
+
+
+def a_service_whose_log_is_on_a_full_disk_goes_on_and_stops_in_peace(tmp_path, wait):
+    with open("/dev/full", "w") as full:
+        running = subprocess.Popen(
+            [*TOCSIN, "serve", "--json", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            env=environment(None),
+            text=True,
+        )
+    try:
+        assert running.stdout is not None
+        command = Command(json.loads(running.stdout.readline())["url"])
+        assert command("add", "one", "* * * * * *", "--null").status == 0
+        wait(lambda: command("launches", "--json").json["items"])
+        running.terminate()
+        assert running.wait(timeout=30) == 0
+    finally:
+        running.kill()
+        running.communicate()

@@ -11,13 +11,14 @@ import logging
 import sys
 import traceback
 from collections.abc import MutableMapping
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import structlog
 from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 
 from tocsin.errors import InvalidInput
+from tocsin.observe.log_stream import LogStream
 
 FORMATS = ("text", "json")
 _QUIET = ("uvicorn", "uvicorn.error", "uvicorn.access")
@@ -36,13 +37,18 @@ def configure(format: str) -> None:
         escaped,
     ]
     renderers = _renderers(format)
+    stream = LogStream(sys.stderr, _tell_lost)
     structlog.configure(
         processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, stream)),
         cache_logger_on_first_use=True,
     )
-    _route_standard_logging(shared, renderers)
+    _route_standard_logging(stream, shared, renderers)
+
+
+def _tell_lost(lines: int) -> None:
+    structlog.get_logger().warning("log lines were left out", lines=lines, why="they could not be written")
 
 
 def escaped(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -72,9 +78,9 @@ def _indented(out: TextIO, raised: Any) -> None:
         out.write("\n  | " + _printable(line))
 
 
-def _route_standard_logging(shared: list[Any], renderers: list[Any]) -> None:
+def _route_standard_logging(stream: LogStream, shared: list[Any], renderers: list[Any]) -> None:
     """What libraries log looks the same, and appears only from warnings on."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -73,6 +73,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Users that commands may be run as, separated by commas; ``*``: any. Empty: the service's own user where nobody
     needs a token, otherwise nobody. Commands of the service's own user can read all that it can, tokens included."""
 
+    exec_cgroups: str = "auto"
+    """Whether commands with ``limits`` or a time-out get control groups (cgroup v2) of their own. ``auto``: where the
+    service may make them; ``no``."""
+
     http_allow: str = ""
     """If given, http targets may call only these: hosts, ``*.example.org``, networks, separated by commas."""
 
@@ -175,6 +179,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         self.address()
         _one_of("tokens", self.tokens, ("auto", "always"))
         _one_of("allow_exec", self.allow_exec, ("auto", "yes", "no"))
+        _one_of("exec_cgroups", self.exec_cgroups, ("auto", "no"))
         _one_of("herd_action", self.herd_action, ("warn", "refuse"))
         if self.herd_limit < 0:
             raise InvalidInput(

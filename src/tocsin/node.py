@@ -322,6 +322,7 @@ def _exec_settings(settings: Settings) -> ExecSettings:
         head_bytes=settings.output_bytes,
         tail_bytes=settings.output_bytes,
         grace_s=parse_duration(settings.kill_grace, field="kill_grace"),
+        may_group=settings.exec_cgroups == "auto",
     )
 
 

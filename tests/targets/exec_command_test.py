@@ -186,7 +186,7 @@ def only_root_can_run_a_command_as_another_user(tmp_path: Path) -> None:
     script = (
         "import os; os.setuid(65534)\n"
         "from tocsin.targets.exec import command\n"
-        "try: command.start({'user': 'root', 'base_env': {}, 'env': {}}, 0, 1)\n"
+        "try: command.start({'user': 'root', 'base_env': {}, 'env': {}}, 0, 1, None)\n"
         "except command.NotStartedError as error: print(error.permanent, error)\n"
     )
     source = str(Path(__file__).parents[2] / "src")

@@ -60,6 +60,10 @@ def serve(
         str | None,
         _option("exec_users", "Users that commands may run as: a,b or *.", "the own one, if without tokens"),
     ] = None,
+    exec_cgroups: Annotated[
+        str | None,
+        _option("exec_cgroups", "Control groups for commands: auto (where they can be made), no.", "auto"),
+    ] = None,
     http_allow: Annotated[
         str | None, _option("http_allow", "Only these may be called: hosts, *.host, networks.", "any")
     ] = None,

@@ -311,7 +311,7 @@ _ALLOWED = {
     "overlap": "allow, forbid, replace or queue",
     "target": "an object with a kind: exec, http or null",
     "target.kind": 'exec, http or "null" (in quotes: YAML takes null for nothing)',
-    "target.limits": "an object with memory_mb and cpu_seconds",
+    "target.limits": "an object with memory_mb, cpu_seconds and processes",
     "retry": "an object with limit, backoff, max_backoff and jitter",
     "labels": "an object of texts",
     "start": _MOMENT,

@@ -28,10 +28,12 @@ SUBJECT_MAX = 250
 
 
 class ExecLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Optional ceilings for one command and its children, each process on its own."""
+    """Optional ceilings for one command and all that it starts. Where the service can make no control groups, those for
+    memory and CPU hold for each process on its own."""
 
     memory_mb: int | None = None
     cpu_seconds: int | None = None
+    processes: int | None = None
 
 
 class ExecTarget(
@@ -65,7 +67,7 @@ class ExecTarget(
                 raise _invalid("target.env", f"{name!r} is not a variable name", name)
         if self.cwd is not None and not self.cwd.startswith("/"):
             raise _invalid("target.cwd", "the working directory must be absolute", self.cwd, allowed="/...")
-        for field in ("memory_mb", "cpu_seconds"):
+        for field in ("memory_mb", "cpu_seconds", "processes"):
             limit = getattr(self.limits, field)
             if limit is not None and not 1 <= limit <= 2**30:
                 raise _invalid(

@@ -169,6 +169,7 @@ FIELDS: dict[str, dict[str, Words]] = {
     "ExecLimits": {
         "memory_mb": {"minimum": 1, "maximum": 2**30},
         "cpu_seconds": {"minimum": 1, "maximum": 2**30},
+        "processes": {"minimum": 1, "maximum": 2**30},
     },
     "HttpTarget": {
         "url": {

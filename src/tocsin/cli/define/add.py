@@ -44,6 +44,7 @@ def add(
     user: Annotated[str | None, _target("--user", "Who a command runs as.")] = None,
     memory_mb: Annotated[int | None, _target("--memory-mb", "Memory of a command at most.")] = None,
     cpu_seconds: Annotated[int | None, _target("--cpu-seconds", "CPU time of a command at most.")] = None,
+    processes: Annotated[int | None, _target("--processes", "Processes of a command at most.")] = None,
     method: Annotated[str | None, _target("--method", "Of an HTTP call, instead of POST.")] = None,
     header: Annotated[list[str] | None, _target("--header", "Of a call or an event; several.", "K:V")] = None,
     key: Annotated[str | None, _target("--key", "Of an event on a topic, instead of the ID.")] = None,
@@ -78,7 +79,7 @@ def add(
         "env": pairs(env, "env") or None,
         "cwd": cwd,
         "user": user,
-        "limits": _given(memory_mb=memory_mb, cpu_seconds=cpu_seconds) or None,
+        "limits": _given(memory_mb=memory_mb, cpu_seconds=cpu_seconds, processes=processes) or None,
     }
     of_http = {
         "method": method,

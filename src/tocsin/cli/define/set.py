@@ -19,7 +19,7 @@ _TEXTS_BY_KEY = ("labels", "target.env", "target.headers")
 """Below these every key is the user's own, dots and all, and every value is text."""
 _NO_TEXTS = (
     "payload target labels retry enabled retry.limit retry.jitter target.argv target.env target.headers target.success "
-    "target.limits target.limits.memory_mb target.limits.cpu_seconds target.idempotent"
+    "target.limits target.limits.memory_mb target.limits.cpu_seconds target.limits.processes target.idempotent"
 )
 _JSON = frozenset(_NO_TEXTS.split())
 """What is not text is read as JSON. Elsewhere ``007`` and ``true`` are what they look like: text."""
@@ -112,7 +112,7 @@ def _value(field: str, text: str) -> object:
 
 
 def _form(field: str) -> str:
-    if field.endswith(("limit", "memory_mb", "cpu_seconds")):
+    if field.endswith(("limit", "memory_mb", "cpu_seconds", "limits.processes")):
         return "a whole number"
     if field in ("enabled", "target.idempotent"):
         return "true or false"

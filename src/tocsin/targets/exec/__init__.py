@@ -59,12 +59,12 @@ the same attempt may be launched later.
 and ``TOCSIN_LAUNCH``, ``TOCSIN_SCHEDULE``, ``TOCSIN_SCHEDULED_AT``, ``TOCSIN_ATTEMPT``, ``TOCSIN_TERM``. Nothing
 else of the service's environment, so that its secrets stay with it. The working directory is ``cwd``, else
 ``/``. A process that the command leaves behind goes on, as under any cron, but what it prints after the
-command's end is not kept; a time-out or a cancellation ends the whole process group: SIGTERM, then SIGKILL
-when the grace is over.
+command's end is not kept; a time-out or a cancellation ends the whole control group, or where there is none the process
+group: SIGTERM, then SIGKILL when the grace is over.
 
-``nursery``, ``keeper``, ``watch``, ``command``, ``capture``, ``mouth``, ``records`` and ``processes`` run in
+``nursery``, ``keeper``, ``watch``, ``command``, ``group``, ``capture``, ``mouth``, ``records`` and ``processes`` run in
 the small helper: they import little on purpose, because every import makes each fork slower. (They also ask
 the system for time themselves: ``tocsin.clock`` belongs to the other process.) This file imports nothing for
-the same reason. ``target``, ``charge``, ``link``, ``orders``, ``archive``, ``epoch``, ``lease_file`` and ``reach`` run
-in Tocsin, and ``lease`` in both.
+the same reason. ``target``, ``charge``, ``link``, ``orders``, ``archive``, ``epoch``, ``groups``, ``lease_file`` and
+``reach`` run in Tocsin, and ``lease`` in both.
 """

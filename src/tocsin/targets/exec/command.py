@@ -1,7 +1,7 @@
 """Starting a command, or saying exactly why it could not be started.
 
-The plain way is ``posix_spawn``, which copies nothing. A command with limits or another user needs steps
-between fork and exec that ``posix_spawn`` does not know, and takes the slower way.
+The plain way is ``posix_spawn``, which copies nothing. A command with limits, a control group or another user needs
+steps between fork and exec that ``posix_spawn`` does not know, and takes the slower way.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from tocsin.targets.exec.processes import exit_now, lives
 TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
 if TYPE_CHECKING:
     from typing import Any
+
+    from tocsin.targets.exec.group import Group
 
 # What Python and the nursery have changed. Numbers, because every touched enum member is a page to copy.
 _CHANGED = tuple(
@@ -75,14 +77,14 @@ def check_wanted(order: dict[str, Any]) -> None:
         raise NotStartedError("Tocsin ended before the call", permanent=False, too_late=True)
 
 
-def start(order: dict[str, Any], stdin: int, output: int) -> int:
-    """Start the order's command in a session of its own; its pid."""
+def start(order: dict[str, Any], stdin: int, output: int, group: Group | None) -> int:
+    """Start the order's command in a session of its own, and in that control group; its pid."""
     user = _user(order["user"])
     check_wanted(order)
     env = {**order["base_env"], **_env_of(user), **order["env"]}
-    if user is None and not order["rlimits"]:
+    if user is None and not order["limits"] and group is None:
         return _spawn(order, env, stdin, output)
-    return _fork(order, env, user, stdin, output)
+    return _fork(order, env, user, stdin, output, group)
 
 
 def _user(name: str | None) -> pwd.struct_passwd | None:
@@ -135,7 +137,12 @@ def _spawn(order: dict[str, Any], env: dict[str, str], stdin: int, output: int) 
 
 
 def _fork(
-    order: dict[str, Any], env: dict[str, str], user: pwd.struct_passwd | None, stdin: int, output: int
+    order: dict[str, Any],
+    env: dict[str, str],
+    user: pwd.struct_passwd | None,
+    stdin: int,
+    output: int,
+    group: Group | None,
 ) -> int:
     try:
         complaint, complain = os.pipe()  # both close on exec: the end of the file means that the command runs
@@ -149,7 +156,7 @@ def _fork(
         raise NotStartedError(f"no process could be made: {error.strerror}", permanent=False) from error
     if pid == 0:
         try:
-            _become(order, env, user, stdin, output)
+            _become(order, env, user, stdin, output, group)
         except NotStartedError as error:
             os.write(complain, b"%d%d%b" % (error.permanent, error.too_late, str(error).encode()[:4000]))
         finally:  # this copy of the keeper must never go on as a keeper
@@ -165,7 +172,12 @@ def _fork(
 
 
 def _become(
-    order: dict[str, Any], env: dict[str, str], user: pwd.struct_passwd | None, stdin: int, output: int
+    order: dict[str, Any],
+    env: dict[str, str],
+    user: pwd.struct_passwd | None,
+    stdin: int,
+    output: int,
+    group: Group | None,
 ) -> None:
     """In the new process: turn into the command. Raises NotStartedError or does not return."""
     os.setsid()
@@ -173,6 +185,12 @@ def _become(
         signal.signal(number, signal.SIG_DFL)
     for source, fd in ((stdin, 0), (output, 1), (output, 2)):
         os.dup2(source, fd)
+    if group is not None:
+        try:
+            group.enter()
+        except OSError as error:
+            reason = f"its control group {group.path} could not be entered: {error.strerror}"
+            raise NotStartedError(reason, permanent=False) from error
     if user is not None:
         try:
             os.initgroups(user.pw_name, user.pw_gid)
@@ -186,10 +204,22 @@ def _become(
     try:
         path = _find(argv[0], env)
         check_time(order)
-        _limit(order["rlimits"])  # last: with little memory allowed this copy of Python could not go on
+        _limit(
+            _rlimits(order["limits"], group)
+        )  # last: with little memory allowed this copy of Python could not go on
         os.execve(path, argv, env)
     except (OSError, ValueError) as error:
         raise _cannot_run(argv[0], error, env) from error
+
+
+def _rlimits(limits: dict[str, int], group: Group | None) -> dict[str, int]:
+    """For each process on its own: what its control group does not limit for all of them together."""
+    is_grouped = group is not None and group.has_memory
+    found = {
+        "RLIMIT_AS": 0 if is_grouped else limits.get("memory_bytes", 0),
+        "RLIMIT_CPU": limits.get("cpu_s", 0),
+    }
+    return {name: limit for name, limit in found.items() if limit}
 
 
 def _limit(rlimits: dict[str, int]) -> None:

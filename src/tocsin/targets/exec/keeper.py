@@ -12,7 +12,7 @@ import signal
 import time
 
 from tocsin.targets.authority import AUTHORITY_ENDED
-from tocsin.targets.exec import command, lease
+from tocsin.targets.exec import command, group, lease
 from tocsin.targets.exec.processes import identity
 from tocsin.targets.exec.records import Record
 from tocsin.targets.exec.watch import Watch, ending
@@ -21,6 +21,7 @@ TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
 if TYPE_CHECKING:
     from typing import Any
 
+    from tocsin.targets.exec.group import Group
     from tocsin.targets.exec.mouth import Mouth
 
 
@@ -29,6 +30,8 @@ class Keeper:
 
     def __init__(self, boot: str) -> None:
         self._boot = boot
+        self._groups = 0
+        """How many control groups it has made."""
         # SIGUSR1 can be read from this pipe, however early it comes. It says: look whether you are cancelled.
         self._wake, writable = os.pipe()
         os.set_blocking(self._wake, False)
@@ -68,18 +71,31 @@ class Keeper:
         except OSError as error:
             return ending("not_started", f"no pipe could be made for its output: {error.strerror}")
         os.set_blocking(readable, False)
+        own = self._group(order)
         try:
-            pid = command.start(order, payload, writable)
+            pid = command.start(order, payload, writable, own)
         except command.NotStartedError as error:
             os.close(readable)
+            if own is not None:
+                own.remove()
             return None if error.too_late else ending("not_started", str(error), permanent=error.permanent)
         finally:
             os.close(writable)
         _note_command(record, self._boot, pid)
         mouth.say({"event": "started"})
-        watch = Watch(record, order, pid, readable, self._wake, mouth)
+        watch = Watch(record, order, pid, readable, self._wake, mouth, own)
         watch.until_over()
-        return watch.ending()
+        how = watch.ending()
+        if own is not None:
+            own.remove()
+        return how
+
+    def _group(self, order: dict[str, Any]) -> Group | None:
+        """A command that nothing limits needs none, and starts faster without."""
+        if not order["limits"] and order["timeout_s"] is None:
+            return None
+        self._groups += 1
+        return group.made(order["groups"], f"{os.getpid()}-{self._groups}", order["limits"])
 
 
 def _claim(record: Record, order: dict[str, Any], boot: str) -> dict[str, Any] | None:

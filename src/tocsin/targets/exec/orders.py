@@ -25,6 +25,8 @@ class ExecSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Between SIGTERM and SIGKILL."""
     hand_over_s: float = 10.0
     """No keeper has claimed the order after this: it is made void."""
+    may_group: bool = True
+    """Commands with limits or a time-out get control groups (cgroup v2), where the service may make them."""
 
 
 def base_env() -> dict[str, str]:
@@ -42,7 +44,11 @@ def for_keeper(order: Order, settings: ExecSettings, **where: Any) -> bytes:
     """All that a keeper needs to know, as JSON. ``where`` are the facts of this hand-over."""
     spec = order.target
     assert isinstance(spec, ExecSpec)
-    limits = {"RLIMIT_AS": (spec.limits.memory_mb or 0) << 20, "RLIMIT_CPU": spec.limits.cpu_seconds or 0}
+    limits = {
+        "memory_bytes": (spec.limits.memory_mb or 0) << 20,
+        "cpu_s": spec.limits.cpu_seconds or 0,
+        "processes": spec.limits.processes or 0,
+    }
     return msgspec.json.encode(
         {
             **where,
@@ -50,7 +56,7 @@ def for_keeper(order: Order, settings: ExecSettings, **where: Any) -> bytes:
             "env": {**spec.env, **_order_env(order)},
             "cwd": spec.cwd or "/",
             "user": spec.user,
-            "rlimits": {name: limit for name, limit in limits.items() if limit},
+            "limits": {name: limit for name, limit in limits.items() if limit},
             "timeout_s": order.timeout_s,
             "until_s": order.until_s,
             "deadline_s": order.deadline_s,

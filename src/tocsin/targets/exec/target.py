@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
+import structlog
 
 from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import TargetSpec
 from tocsin.targets.authority import AUTHORITY_ENDED, has_ended
 from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Outcome, Output, Verdict
+from tocsin.targets.exec import groups
 from tocsin.targets.exec.archive import Archive, Finding, Standing, outcome_of
 from tocsin.targets.exec.charge import Charge
 from tocsin.targets.exec.epoch import Epoch
+from tocsin.targets.exec.groups import Home
 from tocsin.targets.exec.lease_file import Lease
 from tocsin.targets.exec.link import Link
 from tocsin.targets.exec.orders import ExecSettings, base_env, for_keeper
@@ -27,6 +30,8 @@ from tocsin.targets.exec.processes import identity
 from tocsin.targets.exec.reach import send_signal, until_gone
 from tocsin.targets.exec.records import VOID, Record
 from tocsin.targets.permissions import Permissions
+
+log = structlog.get_logger()
 
 _HAND_OVERS_MAX = 16
 """Orders on their way to a keeper at one time. They are answered together, and then as many are sent in one go of the
@@ -70,6 +75,7 @@ class ExecTarget:
         self._waiters = 0
         self._waiters_max = 0
         self._enders: set[asyncio.Task[None]] = set()
+        self._groups = Home("")
         self._base_env = base_env()
         self._me = identity(self._archive.boot, os.getpid())
 
@@ -91,6 +97,7 @@ class ExecTarget:
             await self._link.close()
         await asyncio.to_thread(self._epoch.sign)
         self._lease.end()
+        await asyncio.to_thread(groups.leave, self._groups)
 
     async def launch(self, order: Order) -> Outcome:
         record = self._archive.record(order.name, order.attempt)
@@ -197,11 +204,14 @@ class ExecTarget:
         self._archive.exec_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._epoch.begin(max(self._clock.wall_ms(), last_entry_ms + 1))
         self._lease.begin()
+        if self._settings.may_group:
+            self._groups = groups.find(self._archive.exec_dir)
+            if self._groups.why_none:
+                log.info("commands have no control groups", why=self._groups.why_none)
 
     def _connect(self) -> Link:
         if self._link is None or self._link.dead:
-            log = self._archive.exec_dir / ".nursery.log"
-            self._link = Link(log, self._hear, self._send_again)
+            self._link = Link(self._archive.exec_dir / ".nursery.log", self._hear, self._send_again)
         return self._link
 
     async def _hand_over(self, record: Record, order: Order, charge: Charge) -> Outcome:
@@ -217,6 +227,7 @@ class ExecTarget:
             base_env=self._base_env,
             void_after_s=void_after_s,
             lease_path=self._lease.path,
+            groups=self._groups.path,
         )
         # A command without a payload finds its input empty, as under cron: `read` and `ssh` would take "null" for some.
         charge.payload = b"" if order.payload == b"null" else order.payload

@@ -15,11 +15,13 @@ TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
 if TYPE_CHECKING:
     from typing import Any
 
+    from tocsin.targets.exec.group import Group
     from tocsin.targets.exec.mouth import Mouth
 
 _FLUSH_S = 1.0
 _DRAIN_S = 0.2
 """How long to wait for the end of the output once the command itself has ended."""
+_COUNT_S = 1.0
 _LOOK_S = 5.0
 """``poll`` does not count while the machine is suspended, deadlines do: look at the clock now and then."""
 
@@ -43,11 +45,26 @@ class Watch:
     """A running command, from start to end."""
 
     def __init__(
-        self, record: Record, order: dict[str, Any], pid: int, output: int, wake: int, mouth: Mouth
+        self,
+        record: Record,
+        order: dict[str, Any],
+        pid: int,
+        output: int,
+        wake: int,
+        mouth: Mouth,
+        group: Group | None,
     ) -> None:
         self._record = record
         self._mouth = mouth
         self._pid = pid
+        self._group = group
+        self._limits: dict[str, int] = order["limits"]
+        self._is_counted = bool(
+            (group is not None and self._limits.get("cpu_s"))
+            or (self._limits.get("processes") and (group is None or not group.has_processes))
+        )
+        """The kernel does not enforce all of its limits for the whole tree: they are looked at again and again."""
+        self._count_at = 0.0
         self._timeout_s: float | None = order["timeout_s"]
         self._grace_s: float = order["grace_s"]
         self._deadline = None if self._timeout_s is None else _now() + self._timeout_s
@@ -93,6 +110,9 @@ class Watch:
             return ending("failed", f"{self._why_stopped} ({self._last_signal})", exit_code=exit_code)
         if code == 0:
             return ending("succeeded", "", exit_code=0)
+        if self._group is not None and self._group.is_out_of_memory():
+            memory_mb = self._limits.get("memory_bytes", 0) >> 20
+            return ending("failed", f"it used more than its {memory_mb} MB of memory", exit_code=exit_code)
         reason = f"exit status {code}" if code > 0 else f"killed by {_signal_name(-code)}"
         return ending("failed", reason, exit_code=exit_code)
 
@@ -100,7 +120,13 @@ class Watch:
         """Ended, and if it had to be stopped, all of its process group with it."""
         if not self._exited:
             return False
-        return not self._why_stopped or self._killed or not group_members(self._pid)
+        return not self._why_stopped or self._killed or not self._members()
+
+    def _members(self) -> list[int]:
+        """The processes of its tree: all of them if it has a control group, else those of its process group. The
+        command itself is not among them when it has ended."""
+        found = group_members(self._pid) if self._group is None else self._group.pids()
+        return [pid for pid in found if pid != self._pid or not self._exited]
 
     def _patience_s(self) -> float:
         now = _now()
@@ -110,6 +136,8 @@ class Watch:
             until.append(self._flush_at)
         if self._exited:  # only the rest of its group is awaited, and nothing announces that
             until.append(now + 0.05)
+        if self._is_counted:
+            until.append(max(now, self._count_at))
         if self._mouth.has_more:
             until.append(now + 1)
         return max(0.0, min(until, default=now + 3600) - now) + 0.001
@@ -140,9 +168,23 @@ class Watch:
             self._kill_at = None
             self._killed = True
             self._signal(signal.SIGKILL)
+        if self._is_counted and now >= self._count_at and not self._exited:
+            self._count_at = now + _COUNT_S
+            if not self._why_stopped and (why := self._excess()):
+                self._stop(why)
         if self._capture.flush_needed and now >= self._flush_at:
             self._capture.flush()
             self._flush_at = now + _FLUSH_S
+
+    def _excess(self) -> str:
+        """The limit that the tree has exceeded, of those that the kernel does not enforce; empty: none."""
+        cpu_s, processes = self._limits.get("cpu_s"), self._limits.get("processes")
+        if cpu_s and self._group is not None and self._group.cpu_s() > cpu_s:
+            return f"it used more than its {cpu_s} s of CPU"
+        is_kept = self._group is not None and self._group.has_processes
+        if processes and not is_kept and len(self._members()) > processes:
+            return f"it had more than its {processes} processes"
+        return ""
 
     def _stop(self, why: str) -> None:
         self._why_stopped = why
@@ -152,6 +194,10 @@ class Watch:
 
     def _signal(self, number: signal.Signals) -> None:
         self._last_signal = number.name
+        if self._group is not None:
+            self._group.signal(number)
+            if not self._group.pids():
+                return
         try:
             os.killpg(self._pid, number)
         except ProcessLookupError:

@@ -1,11 +1,13 @@
 // Between the form and the definition that it stands for: what is in the one can be put into the other and back, and nothing is lost.
 // A definition is { fields, payload }: the payload stays text, because a browser would not keep all of its numbers.
 
-const NUMBERS = new Set(["retry.limit", "retry.jitter", "target.limits.memory_mb", "target.limits.cpu_seconds"]);
+const NUMBERS = new Set(["retry.limit", "retry.jitter", "target.limits.memory_mb", "target.limits.cpu_seconds",
+  "target.limits.processes"]);
 const POLICIES = ["on_doubt", "missed", "catch_up_spread", "deadline", "overlap", "retry.limit", "retry.backoff", "retry.max_backoff",
   "retry.jitter", "timeout", "jitter", "start", "end"];
 const OF_KIND = {
-  exec: ["target.env", "target.cwd", "target.user", "target.limits.memory_mb", "target.limits.cpu_seconds"],
+  exec: ["target.env", "target.cwd", "target.user", "target.limits.memory_mb", "target.limits.cpu_seconds",
+    "target.limits.processes"],
   http: ["target.url", "target.method", "target.headers", "target.body", "target.success", "target.timeout", "target.secret", "target.old_secret", "target.idempotent"],
   kafka: ["target.topic", "target.key", "target.headers"],
   nats: ["target.subject", "target.headers"],

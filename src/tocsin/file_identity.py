@@ -7,6 +7,7 @@ machine keeps the identity, and so does a program that writes over the mark: tho
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -62,7 +63,11 @@ def identity(mark: Path) -> str:
     """Of this very file; empty: it is gone."""
     try:
         descriptor = os.open(mark, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
+        return ""  # or what names it was damaged, and is no name
+    except OSError as wrong:
+        if wrong.errno != errno.ENAMETOOLONG:
+            raise
         return ""
     try:
         status = os.fstat(descriptor)

@@ -114,3 +114,41 @@ def a_changed_entry_that_is_needed_is_named_and_nothing_is_started(left: Path, t
     assert "is damaged: its checksum does not match" in told
     assert "journal entry " in told
     assert "Traceback" not in told
+
+
+def _small(data: Path) -> list[Path]:
+    """What lies beside the databases: locks, marks, notes. Their content is of use, and no start depends on it."""
+    found = [path for path in data.rglob("*") if path.is_file() and ".db" not in path.suffixes]
+    found += [path for path in data.glob("*.db.*") if path.is_file()]
+    return sorted(set(found))
+
+
+_DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "zeros": lambda raw: b"\0" * len(raw),
+    "garbage": lambda raw: b"\xff\xfe\n/\x80" * (len(raw) // 5 + 5),
+    "half": lambda raw: raw[: len(raw) // 2],
+}
+
+
+@pytest.mark.parametrize("how", _DAMAGES)
+def whatever_lies_beside_the_databases_may_be_damaged(
+    left: Path, start: Start, tmp_path: Path, how: str
+) -> None:
+    """As a power cut leaves files that were written shortly before it."""
+    data = _copy(left, tmp_path)
+    paths = _small(data)
+    assert {"journal.db.original", "state.db.seal", "clock.json", "terms", "offered", ".epoch"} <= {
+        path.name for path in paths
+    }
+    for path in paths:
+        path.write_bytes(_DAMAGES[how](path.read_bytes()))
+    assert "Traceback" not in _goes_on(start, data)
+
+
+def each_of_those_files_may_be_damaged_alone(left: Path, start: Start, tmp_path: Path) -> None:
+    for number, path in enumerate(_small(left)):
+        data = _copy(left, tmp_path / str(number))
+        damaged = data / path.relative_to(left)
+        damaged.write_bytes(_DAMAGES["zeros"](damaged.read_bytes()))
+        assert "Traceback" not in _goes_on(start, data), path

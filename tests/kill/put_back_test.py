@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 from tests.kill.receiver import ExecReceiver
 from tests.kill.service import Service, wait_for
+from tests.needs import program
+from tests.ports import own_ports
+
+from tocsin.member.secret_file import new_secret
 
 
 def _anew(copy: Path, data: Path) -> None:
@@ -56,14 +60,21 @@ def _look(path: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("put_back", "is_killed"),
-    [(_anew, True), (_over, False), (_only_databases, True), (_only_databases_on_a_new_disk, False)],
+    ("put_back", "is_killed", "is_cluster"),
+    [
+        (_anew, True, False),
+        (_over, False, False),
+        (_only_databases, True, False),
+        (_only_databases_on_a_new_disk, False, False),
+        (_anew, False, True),
+        (_over, False, True),
+    ],
 )
 def what_was_launched_since_the_copy_is_not_launched_again(
-    put_back: Callable[[Path, Path], None], is_killed: bool, tmp_path: Path
+    put_back: Callable[[Path, Path], None], is_killed: bool, is_cluster: bool, tmp_path: Path
 ) -> None:
     commands = ExecReceiver(tmp_path / "commands.log")
-    service = Service(tmp_path / "data")
+    service = Service(tmp_path / "data", *(_alone(tmp_path) if is_cluster else ()))
     target = {"kind": "exec", "shell": commands.shell()}
     once_s = int(time.time()) + 12
     at = datetime.fromtimestamp(once_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -93,6 +104,15 @@ def what_was_launched_since_the_copy_is_not_launched_again(
         assert service.stop() == 0
     finally:
         service.close()
+
+
+def _alone(folder: Path) -> list[str]:
+    """The options of a cluster of one."""
+    program("etcd", "etcd-server")
+    (folder / "secret").write_text(new_secret())
+    (folder / "secret").chmod(0o600)
+    address = f"127.0.0.1:{own_ports(3)[0]}"
+    return ["--name", "a", "--cluster", f"a={address}", "--cluster-secret", str(folder / "secret")]
 
 
 def _newest_s(commands: ExecReceiver) -> int:

@@ -64,9 +64,12 @@ class Original:
     def _is_copied(self) -> bool:
         """A journal is signed before it is made: one without a signature came from elsewhere."""
         try:
-            return is_surely_copied(self._folder, self._path.read_text())
+            known = self._path.read_bytes().decode(errors="replace")
         except FileNotFoundError:
             return self._journal.exists()
+        except IsADirectoryError:
+            return True
+        return is_surely_copied(self._folder, known)
 
     def _sign(self) -> None:
         """The journal is the one that is written here."""

@@ -246,7 +246,10 @@ class EtcdMember:
             directory=str(self._memory.etcd),
             remedy="if the cluster has other replicas, stop this one and name them in --cluster",
         )
-        self._memory.sign()
+        if self._memory.is_surely_copy():
+            self._recovery.mark()  # what was launched since the copy was made stands in no record
+        else:
+            self._memory.sign()
 
     async def _check_alone(self) -> None:
         """Its disk may be a copy. Two etcds that are one member would each acknowledge what the other does not have."""

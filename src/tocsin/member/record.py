@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from tocsin.errors import ClusterError, OfficeTaken
-from tocsin.file_identity import drop_other_marks, is_marked, new_mark
+from tocsin.file_identity import drop_other_marks, is_marked, is_surely_copied, new_mark
 from tocsin.files import make_folder, unwritable, write_whole
 from tocsin.replica.parts import Paths
 
@@ -110,6 +110,10 @@ class Memory:
         if not self.has_data():
             return False
         return self._is_of_another(self.record)
+
+    def is_surely_copy(self) -> bool:
+        """A change of the owner of its files alone does not make it one."""
+        return self.has_data() and is_surely_copied(self._marked, self.record.original)
 
     def _is_of_another(self, record: Record) -> bool:
         return bool(record.original) and not is_marked(self._marked, record.original)

@@ -15,7 +15,7 @@ from tests.replica.several import Town, in_town, put
 
 from tocsin.backup.manifest import Owner
 from tocsin.backup.store import Backups
-from tocsin.errors import ClusterError
+from tocsin.errors import ClusterError, StateDamaged
 from tocsin.replica.replica import Replica
 from tocsin.state import views
 
@@ -161,5 +161,61 @@ def on_one_machine_nobody_can_tell_whose_it_is(tmp_path: Path) -> None:
         with capture_logs() as told:
             await _waits(anew.make("a", backups=_backups(tmp_path, "")))
         assert any(f"--seq {seq}" in line.get("remedy", "") for line in told)
+
+    in_town(tmp_path, work)
+
+
+class _Recovering:
+    """This replica goes on alone, with what is left."""
+
+    are_to_be_noted = may_leave_state_ahead = True
+    may_leave_foreign_state = False
+
+    def noted(self) -> None:
+        self.are_to_be_noted = self.may_leave_state_ahead = False
+
+    def state_begun(self) -> None:
+        return
+
+
+async def _left_behind(town: Town, folder: Path) -> tuple[str, list[str]]:
+    """A replica that was away while the others trimmed the journal, and they are lost. Returns its name, and what there
+    was."""
+    leader = await town.leader()
+    await leader.propose(put("first"))
+    away = next(name for name in town.replicas if name != leader.name)
+    await town.until(lambda: town.replicas[away].meta.seq >= leader.meta.seq)
+    await town.stop(away)
+    for number in range(3):
+        await leader.propose(put(f"later-{number}"))
+        made = await leader.snapshot_now()
+        _backups(folder).put(folder / leader.name / "snapshots", made)
+    await town.handles[leader.name].trim(made.seq)
+    await leader.propose(put("last"))
+    there = await _ids(leader)
+    for name in list(town.replicas):
+        if name != away:
+            await town.stop(name)
+    return away, there
+
+
+def a_survivor_that_had_been_away_too_long_says_how_to_go_on(tmp_path: Path) -> None:
+    """To wait for the others would be to wait for those who wait for it."""
+
+    async def work(town: Town) -> None:
+        away, _ = await _left_behind(town, tmp_path)
+        with pytest.raises(StateDamaged, match="tocsin restore") as told:
+            await town.make(away, losses=_Recovering()).start()
+        assert "--data NEW" in str(told.value)
+        assert (tmp_path / away / "state.db").exists()
+
+    in_town(tmp_path, work)
+
+
+def a_survivor_that_had_been_away_too_long_goes_on_from_a_backup_of_the_cluster(tmp_path: Path) -> None:
+    async def work(town: Town) -> None:
+        away, there = await _left_behind(town, tmp_path)
+        survivor = await town.start(away, losses=_Recovering(), backups=_backups(tmp_path))
+        assert await _ids(survivor) == there
 
     in_town(tmp_path, work)

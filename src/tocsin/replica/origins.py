@@ -101,21 +101,29 @@ class Origins:
         return (await self._journal.bounds()).last
 
     async def from_backup(self, birth: Birth, bounds: Bounds) -> Manifest | None:
-        """The very backup that the journal was born to go on from, while its entries are still there. Nobody has asked
-        for it, so it must be one that this cluster has written."""
+        """The newest backup of this journal that its entries follow, or the very one that it was born to go on from.
+        Nobody has asked for it, so it must be one that this cluster has written."""
         backups = self._backups
-        if backups is None or bounds.first - 1 > birth.after:
+        if backups is None:
             return None
         if backups.owner is None:
+            if bounds.first - 1 > birth.after:
+                return None
             log.warning(
                 "the backup that this journal goes on from is not fetched: whose it is cannot be known",
                 remedy=f"'tocsin restore {backups} --seq {birth.after} --data DIRECTORY' into an empty one, and move "
                 f"the folder 'restore' from there to {self._paths.data}",
             )
             return None
-        wanted = (birth.after, birth.origin)
-        found = [each for each in await in_thread(backups.own) if (each.seq, each.incarnation) == wanted]
-        return await in_thread(lambda: backups.fetch(found[0], self._paths.snapshots)) if found else None
+        found = [
+            each
+            for each in await in_thread(backups.own)
+            if bounds.first - 1 <= each.seq <= bounds.last and birth.fits(each.incarnation, each.seq)
+        ]
+        if not found:
+            return None
+        newest = max(found, key=lambda each: each.seq)
+        return await in_thread(lambda: backups.fetch(newest, self._paths.snapshots))
 
     async def tidy(self) -> None:
         """What was restored is in use: the copy is not needed any more."""

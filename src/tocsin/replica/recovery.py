@@ -86,11 +86,21 @@ class Recovery:
             )
             if self._others_may_come:
                 raise JournalUnavailable(missing, hint="it waits for a replica that has one: start them all")
-            raise StateDamaged(missing, hint="restore a backup, or start anew in another --data directory")
+            raise StateDamaged(missing, hint=self._way_out())
         _set_aside(self._state)
         if bounds.last:
             self._metrics.state_rebuilds.labels("journal").inc()
         return _belonging(Store(self._state), birth, bounds)
+
+    def _way_out(self) -> str:
+        """The entries between what is here and the journal were held only by those that are lost."""
+        if not self._may_go_back:
+            return "restore a backup, or start anew in another --data directory"
+        return (
+            "let a new journal go on from what is here, or from a backup: stop all replicas, 'tocsin restore "
+            f"{self._state.parent} --data NEW' (or give a place of backups) for each of them, and start them with NEW, "
+            "all without --recover"
+        )
 
     async def _is_of_journal(self, store: Store, bounds: Bounds) -> bool:
         """Is the last entry that this state has applied the one that the journal has in its place?"""

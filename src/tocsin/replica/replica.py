@@ -130,7 +130,7 @@ class Replica:
             setup.metrics,
             [origins.from_peers, origins.from_backup],
             may_go_back=setup.losses.may_leave_state_ahead,
-            others_may_come=setup.office.renew_s is not None,
+            others_may_come=setup.office.renew_s is not None and not setup.losses.are_to_be_noted,
             cannot_apply=is_noted(setup.paths.cannot_apply),
             may_be_foreign=setup.losses.may_leave_foreign_state,
         )

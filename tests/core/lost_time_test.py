@@ -9,7 +9,9 @@ from tests.core.losses import MINUTE, given_up, new_desk, restored, states
 from tocsin.model import change as c
 from tocsin.model.command import (
     ConfirmClock,
+    DeleteSchedule,
     RepairDue,
+    SwitchSchedule,
 )
 
 
@@ -336,3 +338,33 @@ def a_clock_that_is_a_little_behind_that_of_the_backup_leaves_out_half_a_minute(
             desk.turns()
         assert len(desk.states_of("s")) >= before + 5
         assert not desk.store.meta.lost_ahead_until_ms
+
+
+@pytest.mark.parametrize("act", ["pause", "edit", "delete"])
+def what_waited_since_a_lost_time_is_not_said_to_be_skipped_for_certain(act: str) -> None:
+    """It had no room (its limit was reached), so nobody had judged it when its schedule was changed."""
+    with new_desk() as desk:
+        put(desk, cron="@every 60s")
+        at(desk, 0)
+        desk.now_ms = (START + 4 * MINUTE + 30) * 1000
+        desk.commit(c.TookOffice(2, "desk"), c.Restored((START + 10) * 1000))
+        desk.now_ms = (START + 9 * MINUTE + 30) * 1000
+        if act == "pause":
+            desk.command(SwitchSchedule("s", enabled=False))
+        elif act == "edit":
+            put(desk, cron="0 0 1 1 *")
+        else:
+            desk.command(DeleteSchedule("s"))
+        found = [(first, last, "may have been launched" in why) for first, last, why in given_up(desk)]
+        assert found == [(1, 1, True), (1, 4, True), (5, 9, False)]
+
+
+def a_moment_of_the_lost_time_that_is_imported_again_is_not_said_to_be_skipped_for_certain() -> None:
+    with new_desk() as desk:
+        desk.now_ms = (START + 10 * MINUTE) * 1000
+        desk.commit(c.TookOffice(2, "desk"), c.Restored((START + 5 * MINUTE) * 1000))
+        for id, minute in (("lost", 7), ("older", 2)):
+            put(desk, id=id, cron=f"@at {START + minute * MINUTE}", missed="skip")
+        reasons = dict(desk.db.execute("SELECT id, reason FROM launch JOIN schedule USING (sid)"))
+        assert "may have been launched" in reasons["lost"]
+        assert "may have been launched" not in reasons["older"]

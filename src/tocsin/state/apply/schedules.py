@@ -7,13 +7,14 @@ an id is launched twice under the same name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from tocsin.errors import AlreadyExists, NotFound, Refused, VersionConflict
 from tocsin.model import change as c
-from tocsin.model.launch import LaunchKind, LaunchState
+from tocsin.model.launch import RECORD_LOST, LaunchKind, LaunchState
 from tocsin.model.rule import Missed, Rule, decode_rule, encode_rule
 from tocsin.model.schedule import Schedule, is_same
 from tocsin.state import minutes
@@ -22,6 +23,7 @@ from tocsin.state.apply.context import Context
 from tocsin.state.apply.launches import end_waiting
 from tocsin.state.queries import FORGOTTEN_UPTO_S
 from tocsin.state.retention import VERSION_IS_UNUSED
+from tocsin.state.store import Meta
 
 VERSIONS_KEPT = 200
 """Former versions of one schedule, beside those that launches refer to."""
@@ -256,16 +258,43 @@ def _account_for_overdue(context: Context, present: _Present, reason: str) -> No
     if not _has_launch(context, present.sid, overdue[0]):
         _record_skipped(context, present.sid, present.version, overdue[0], reason)
     behind_s, before_s = overdue[0] + 1, context.entry.time_ms // 1000 + 1
-    if behind_s < before_s:
+    while behind_s < before_s:
+        until_s = min(before_s, _same_until_s(context.meta, behind_s))
+        told = _told_of_loss(context.meta, behind_s, reason)
         context.db.execute(
             "INSERT OR REPLACE INTO missed VALUES (?, ?, ?, ?, ?, ?)",
-            (present.sid, behind_s, before_s, present.version, context.entry.time_ms, reason),
+            (present.sid, behind_s, until_s, present.version, context.entry.time_ms, told),
         )
+        behind_s = until_s
+
+
+def _losses(meta: Meta) -> Iterator[tuple[int, int]]:
+    """Times whose record was lost: from this second, before that one."""
+    for from_ms, until_ms in (
+        (meta.lost_due_ms, meta.doubtful_until_ms),
+        (meta.lost_ahead_from_ms, meta.lost_ahead_until_ms),
+    ):
+        if from_ms < until_ms:
+            yield -(-from_ms // 1000), -(-until_ms // 1000)
+
+
+def _told_of_loss(meta: Meta, instant_s: int, reason: str) -> str:
+    """Why it is skipped. If the record of that time was lost, nobody knows whether it had been launched."""
+    if any(from_s <= instant_s < before_s for from_s, before_s in _losses(meta)):
+        return f"{RECORD_LOST}, it may have been launched; {reason}"
+    return reason
+
+
+def _same_until_s(meta: Meta, instant_s: int) -> int:
+    """Up to that second it is the same of all instants from this one on whether their record was lost."""
+    ends = [end_s for loss in _losses(meta) for end_s in loss if end_s > instant_s]
+    return min(ends, default=1 << 60)
 
 
 def _record_skipped(context: Context, sid: int, version: int, instant_s: int, reason: str) -> None:
     db, _, entry = context
     (lid,) = context.take_lids(1)
+    reason = _told_of_loss(context.meta, instant_s, reason)
     db.execute(
         "INSERT INTO launch (lid, sid, version, instant_s, kind, state, attempt, term, ended_ms, reason) "
         f"VALUES (?, ?, ?, ?, {LaunchKind.SCHEDULED:d}, {LaunchState.SKIPPED:d}, 0, ?, ?, ?)",

@@ -611,6 +611,7 @@ class World:
         assert not orphans.fetchall(), "a schedule that is not there or paused is due"
         self._check_history()
         self._check_starts()
+        self._check_losses()
         self._check_waits()
         silent = db.execute(
             "SELECT s.id FROM schedule s LEFT JOIN due d ON d.sid = s.sid WHERE s.enabled AND d.sid IS NULL "
@@ -716,6 +717,22 @@ class World:
             name = launch_name(id, instant_s, kind == LaunchKind.MANUAL)
             how = LaunchState(state).name.lower()
             assert name in self.sent, f"{name} is {how} or shown as started, and was never called"
+
+    def _check_losses(self) -> None:
+        """What was called in a lost time is not told as skipped for certain, unless it may be repeated: then it counts
+        as if it had not been."""
+        skipped = self.desk.db.execute(
+            "SELECT coalesce(s.id, r.id), coalesce(s.spec, r.spec), l.instant_s, l.kind, l.reason FROM launch l "
+            "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
+            "LEFT JOIN revision r ON r.sid = l.sid AND r.version = l.version "
+            f"WHERE l.state = {LaunchState.SKIPPED:d} AND l.doubt IS NULL AND l.reason NOT LIKE '%lost%'"
+        )
+        for id, spec, instant_s, kind, reason in skipped:
+            name = launch_name(id, instant_s, kind == LaunchKind.MANUAL)
+            is_certain = name in self.lost and decode_spec(spec).on_doubt == "skip"
+            assert not is_certain, (
+                f"{name} is skipped ({reason}), and was called in the time whose record was lost"
+            )
 
 
 _COMMANDS: tuple[Callable[[World, random.Random], cmd.Command], ...] = (

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,7 @@ def without_state_and_snapshots_a_trimmed_journal_is_refused(tmp_path: Path) -> 
     for path in tmp_path.glob("state.db*"):
         path.unlink()
     shutil.rmtree(tmp_path / "snapshots")
-    with pytest.raises(StateDamaged, match="neither a state nor a whole snapshot is there"):
+    with pytest.raises(StateDamaged, match="neither a state nor a whole snapshot is there that"):
         _with_replica(tmp_path, _ids)
 
 
@@ -264,6 +265,43 @@ def snapshots_of_what_the_journal_lost_are_removed_before_others_stand_in_its_pl
         assert snapshot.manifests(tmp_path / "snapshots") == []
     finally:
         store.close()
+
+
+def what_is_ahead_of_the_journal_is_kept_where_nothing_else_is_left(tmp_path: Path) -> None:
+    """The etcd of the survivor had stood still, and its Tocsin had followed the others: it knows more than its etcd."""
+
+    async def work(replica: Replica) -> None:
+        for number in range(4):
+            await replica.propose(_schedule(f"s{number}"))
+            await replica.snapshot_now()
+            await replica.parts.rounds.once()
+
+    _with_replica(tmp_path, work)
+    known = snapshot.manifests(tmp_path / "snapshots")
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as db, db:
+        (first,) = db.execute("SELECT min(seq) FROM entry").fetchone()
+        db.execute("DELETE FROM entry WHERE seq > ?", (first,))
+    newer = [manifest for manifest in known if manifest.seq > first]
+    for manifest in known:
+        if manifest not in newer:
+            snapshot.data_of(tmp_path / "snapshots", manifest.seq).unlink()
+
+    async def recovered() -> None:
+        journal = SqliteJournal(tmp_path / "journal.db")
+        await journal.open()
+        try:
+            await Recovery(
+                journal, tmp_path / "state.db", tmp_path / "snapshots", Metrics(), may_go_back=True
+            ).store()
+        finally:
+            await journal.close()
+
+    with pytest.raises(StateDamaged, match=f"tocsin restore {tmp_path} --data NEW"):
+        asyncio.run(recovered())
+    assert set(newer) <= set(snapshot.manifests(tmp_path / "snapshots"))
+    with closing(Store(tmp_path / "state.db")) as store:
+        assert store.meta.seq > first
+        assert store.meta.schedules == 4
 
 
 async def _recovered(data: Path, *, may_be_foreign: bool) -> tuple[int, bool]:

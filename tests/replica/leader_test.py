@@ -14,12 +14,20 @@ from tests.kill.receiver import HttpReceiver
 from tocsin.clock import SystemClock
 from tocsin.config import Settings
 from tocsin.errors import InvalidInput, SnapshotDamaged
-from tocsin.model.command import CancelLaunch, ConfirmClock, LaunchNow, PutSchedule, SwitchSchedule
+from tocsin.model.command import (
+    CancelLaunch,
+    ConfirmClock,
+    LaunchNow,
+    MakeCheckpoint,
+    PutSchedule,
+    SwitchSchedule,
+)
 from tocsin.model.launch import LaunchState
 from tocsin.model.schedule import convert
 from tocsin.node import compose
 from tocsin.replica.replica import Replica
-from tocsin.state import views
+from tocsin.state import snapshot, views
+from tocsin.state.store import Store
 
 
 class _StepClock(SystemClock):
@@ -231,5 +239,32 @@ def a_turn_with_nothing_to_do_asks_the_state_once(tmp_path: Path, monkeypatch: p
             await clock.wait(never, 0.02)
         (next_ms,) = await replica.read(lambda db: db.execute("SELECT min(at_ms) FROM due").fetchone())
         assert turns == [(1, next_ms)] * 3
+
+    _run(tmp_path, work)
+
+
+def a_checkpoint_without_a_reader_makes_no_snapshot_and_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when no descriptor is left: the entry is committed, and must not be applied again."""
+    reader = Store.reader
+    failed: list[int] = []
+
+    def sometimes(store: Store) -> sqlite3.Connection:
+        if not failed:
+            failed.append(store.meta.seq)
+            raise sqlite3.OperationalError("unable to open database file")
+        return reader(store)
+
+    async def work(replica: Replica) -> None:
+        monkeypatch.setattr(Store, "reader", sometimes)
+        await replica.propose(MakeCheckpoint())
+        await replica.propose(_put("behind"))
+        assert failed
+        assert snapshot.manifests(tmp_path / "snapshots") == []
+        await replica.propose(MakeCheckpoint())
+        async with asyncio.timeout(20):
+            while not snapshot.manifests(tmp_path / "snapshots"):
+                await replica.clock.wait(asyncio.Event(), 0.02)
 
     _run(tmp_path, work)

@@ -69,6 +69,17 @@ class _Hollow(ModuleType):
             raise AttributeError(name)
 
 
+def _hold_standard_streams() -> None:
+    """Where one was closed (``>&-``), the next file that is opened would take its place, and be written to."""
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest that is free
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
 def become(start: Start) -> NoReturn:
     """Go on as the service, under the same process id."""
     import zoneinfo
@@ -76,7 +87,7 @@ def become(start: Start) -> NoReturn:
     from tocsin.config import Settings
 
     Settings(**start.given)  # what is wrong with them is told here
-    sys.stdout.flush()
+    _hold_standard_streams()
     options = tempfile.TemporaryFile()  # noqa: SIM115  # why: the new program closes it
     options.write(json.dumps(msgspec.to_builtins(start, enc_hook=str)).encode())
     options.seek(0)

@@ -22,7 +22,7 @@ from tocsin.model.entry import Entry, Position
 from tocsin.replica.notices import Applied
 from tocsin.state.apply import apply, tentative
 from tocsin.state.apply.tentative import Dropped, TentativeEntry
-from tocsin.state.store import Store
+from tocsin.state.store import Store, is_damage
 
 log = structlog.get_logger()
 OnApplied = Callable[[int, Store], None]
@@ -106,7 +106,8 @@ class Applier:
         """It is in the journal now."""
         if executed.is_open:
             executed.commit()
-        else:  # a full disk may have ended the transaction: the entry is applied as any other
+        elif executed.seq > self._store.meta.seq:
+            # A full disk may have ended the transaction: the entry is applied as any other.
             apply(self._store, executed.seq, executed.entry, executed.raw)
         self._note(executed.seq, executed.entry, len(executed.raw))
 
@@ -120,7 +121,19 @@ class Applier:
             while len(self.digests) > DIGESTS_KEPT:
                 self.digests.popitem(last=False)
         if any(isinstance(change, c.Checkpoint) for change in entry.changes):
-            self._on_checkpoint(_pinned(self._store))
+            self._pin_checkpoint(seq)
+
+    def _pin_checkpoint(self, seq: int) -> None:
+        """The entry is committed: what is wrong with a reader, such as that no descriptor is left, is no reason to
+        apply it again."""
+        try:
+            pinned = _pinned(self._store)
+        except sqlite3.Error as wrong:
+            if is_damage(wrong):
+                raise
+            log.warning("no snapshot this time", seq=seq, reason=str(wrong))
+        else:
+            self._on_checkpoint(pinned)
 
     def apply_all(self, entries: Sequence[Landed]) -> int:
         """Those that the state does not have yet. Returns how many these were."""
@@ -137,6 +150,10 @@ def _cannot_apply(seq: int, id: bytes, reason: str) -> CannotApply:
 def _pinned(store: Store) -> sqlite3.Connection:
     """A reader that goes on seeing the state as it is now."""
     reader = store.reader()
-    reader.execute("BEGIN")
-    reader.execute("SELECT count(*) FROM meta").fetchone()
+    try:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM meta").fetchone()
+    except BaseException:
+        reader.close()
+        raise
     return reader

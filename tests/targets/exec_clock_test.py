@@ -82,6 +82,26 @@ def a_command_that_ran_while_the_clock_was_wrong_is_told_by_the_time_that_was_be
     run(test)
 
 
+@pytest.mark.parametrize("off_s", [14, 25, -25])
+def a_small_step_after_the_start_of_a_command_does_not_move_what_is_told_of_it(
+    tmp_path: Path, off_s: int
+) -> None:
+    """A leader whose clock is put forward leaves office, and is asked what became of its commands."""
+
+    async def test() -> None:
+        system = _Stepping()
+        clock = ClockGuard(system)
+        clock.begin(0)
+        since_ms = system.wall_ms()
+        async with opened(tmp_path, clock=clock) as target:
+            order = _new_order()
+            _is_of_now(await see_through(target, order), since_ms)
+            system.off_s = off_s
+            _is_of_now(await target.lookup(order), since_ms)
+
+    run(test)
+
+
 @pytest.mark.parametrize("off_s", WRONG_BY_S)
 def the_output_of_a_command_that_ended_while_the_clock_was_wrong_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off_s: int

@@ -75,6 +75,17 @@ def it_does_not_escape_a_cancellation_either(tmp_path: Path) -> None:
     assert not _is_alive(int((tmp_path / "pid").read_text()))
 
 
+def a_command_that_leaves_its_group_ends_with_the_time_out(tmp_path: Path) -> None:
+    """As systemd-run --scope does, and root may."""
+    _need_groups(tmp_path)
+    above = Path(groups.find(tmp_path / "exec").path).parent
+    leaves = f"echo $$ > {above}/cgroup.procs && echo $$ > {tmp_path}/pid; sleep 50; echo over"
+    outcome = _ended(tmp_path / "exec", shell(leaves, timeout_s=1))
+    assert (outcome.verdict, outcome.reason) == (Verdict.FAILED, "timed out after 1s (SIGTERM)")
+    assert outcome.exit_code == 143
+    assert not _is_alive(int((tmp_path / "pid").read_text()))
+
+
 def cpu_time_is_counted_for_the_whole_tree(tmp_path: Path) -> None:
     _need_groups(tmp_path)
     busy = "for i in 1 2 3 4; do (while :; do :; done) & done; wait"

@@ -230,8 +230,57 @@ def a_command_without_its_keeper_can_be_cancelled(tmp_path: Path) -> None:
             os.kill(pid_of(claim), signal.SIGKILL)
             await until(lambda: gone(pid_of(claim)))
             await target.cancel(order)
-            assert (await target.watch(order)).verdict is Verdict.CANCELLED
+            outcome = await target.watch(order)
+            # Nobody saw how it ended: it may have come to its end just before.
+            assert (outcome.verdict, "was to be cancelled" in outcome.reason) == (Verdict.UNKNOWN, True)
             assert gone(command)
+
+    run(test)
+
+
+def a_command_whose_keeper_died_with_the_cancellation_is_ended_by_who_watches_it(tmp_path: Path) -> None:
+    """The mark is there, and the keeper is killed before it could signal anybody."""
+
+    async def test() -> None:
+        place, ready = tmp_path / "exec", fifo(tmp_path / "ready")
+        async with opened(place) as target:
+            order = shell(f"echo $$ > {ready}; while :; do sleep 0.1; done")
+            assert (await target.launch(order)).verdict is Verdict.ACCEPTED
+            command = int(await line_from(ready))
+            record = _record(place, order)
+            keeper = pid_of(record.claimed_by() or "")
+            os.kill(keeper, signal.SIGSTOP)
+            await target.cancel(order)
+            os.kill(keeper, signal.SIGKILL)
+            await until(lambda: gone(keeper))
+        async with opened(place) as target:  # as after a restart
+            assert (await target.watch(order)).verdict is Verdict.UNKNOWN
+            assert gone(command)
+
+    run(test)
+
+
+def what_a_person_asks_for_again_is_not_taken_for_a_forgotten_launch_of_the_same_name(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        place, seen = tmp_path / "exec", tmp_path / "seen"
+        async with opened(place) as target:
+            first = shell(f"echo one >> {seen}")
+            assert (await see_through(target, first)).verdict is Verdict.SUCCEEDED
+            again = msgspec.structs.replace(shell(f"echo two >> {seen}; exit 3"), asked_lid=7)
+            again = msgspec.structs.replace(again, generated_at_ms=SystemClock().wall_ms())
+            found = await target.lookup(again)
+            assert found is None or found.verdict is Verdict.UNKNOWN, "the record of the first is not its own"
+            outcome = await see_through(target, again)
+            assert (outcome.verdict, outcome.exit_code) == (Verdict.FAILED, 3)
+            assert (await asyncio.to_thread(seen.read_text)).split() == ["one", "two"]
+            found = await target.lookup(again)
+            assert found is not None
+            assert found.exit_code == 3
+            # Given once more, it is the same launch.
+            assert (await see_through(target, again)).exit_code == 3
+            assert (await asyncio.to_thread(seen.read_text)).split() == ["one", "two"]
 
     run(test)
 

@@ -114,6 +114,8 @@ class Asked(msgspec.Struct, frozen=True):
     generated_at_ms: int
     term: int = 0
     """The leadership in which the call was to be made."""
+    asked_lid: int = 0
+    """See ``Order``."""
 
 
 class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):

@@ -143,6 +143,7 @@ def order_of(asked: Asked) -> Order:
         term=asked.term,
         generated_at_ms=asked.generated_at_ms,
         target=NullTarget(),
+        asked_lid=asked.asked_lid,
     )
 
 

@@ -66,7 +66,9 @@ class _Case(msgspec.Struct):
 
     def asked(self) -> Asked:
         order = self.flight.order
-        return Asked(order.name, order.attempt, self.flight.kind, order.generated_at_ms, self.term)
+        return Asked(
+            order.name, order.attempt, self.flight.kind, order.generated_at_ms, self.term, order.asked_lid
+        )
 
 
 class Elsewhere:

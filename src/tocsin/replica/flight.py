@@ -137,6 +137,8 @@ def flight_of_row(row: OrderRow, term: int) -> Flight:
         row.cancel,
         row.spec,
     )
+    if row.asked_ms is not None:
+        found.order = msgspec.structs.replace(found.order, asked_lid=row.lid)
     found.doubted = row.doubt is not None
     found.is_relaunch = row.relaunched is not None
     found.has_failed_before = bool(row.has_failed_before)

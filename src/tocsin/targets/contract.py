@@ -62,6 +62,9 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     is_repeat: bool = False
     """An earlier call may have gone out, and this one is made only because the receiver recognises a repeat. One that
     would not any more must not be called: that is ``unknown``."""
+    asked_lid: int = 0
+    """The number of the launch, if a person asked for it after the fact; 0: nobody did. A launch of the same name may
+    have been made before, and forgotten: what a target remembers of that one is nothing of this one."""
     is_uncounted: bool = False
     """Nobody has counted all the time since ``generated_at_ms``: its age is not known, whatever the clock shows."""
 

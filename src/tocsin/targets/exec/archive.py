@@ -19,7 +19,9 @@ from tocsin.targets.exec.processes import began_s, boot_id, lives
 from tocsin.targets.exec.records import VOID, Record
 
 _NAME_BYTES_MAX = 200
-_AGREE_MS = 1_000
+_AGREE_MS = 30_000
+"""A wall clock that has stepped by less is believed (``ClockGuard``). Whether it was right before, or is right now,
+cannot be known here; what was noted then is what others heard at that time."""
 
 
 class Standing(enum.Enum):
@@ -117,6 +119,12 @@ class Archive:
         shutil.rmtree(record.path, ignore_errors=True)
         record.unmake()
 
+    def is_of_former(self, record: Record, asked_lid: int) -> bool:
+        """Is it the record of an earlier launch of the same name, which was forgotten before a person asked for this
+        one?"""
+        noted = record.asked_lid() if asked_lid else None
+        return noted is not None and noted != asked_lid
+
     def set_aside(self, record: Record) -> None:
         """In one step, so that nobody finds half of it. It is removed with the others of its time."""
         os.rename(record.path, f"{record.path}-taken-back-{time.time_ns()}")
@@ -157,7 +165,7 @@ def outcome_of(ended: dict[str, Any], clock: Clock | None) -> Outcome:
 
 def _believed_ms(clock: Clock, boot_ms: int, noted_ms: int) -> int:
     """That moment of the clock that never steps, by the wall time that is believed now. What was noted of the wall
-    clock then is more exact, and always the same: it stands if the two agree."""
+    clock then is more exact, and always the same: it stands unless the clock has stepped far."""
     at_ms = clock.wall_ms() - max(0, round(clock.elapsed_s() * 1000) - boot_ms)
     return noted_ms if abs(noted_ms - at_ms) <= _AGREE_MS else at_ms
 
@@ -169,6 +177,6 @@ def _over(outcome: Outcome) -> Finding:
 def _lost(record: Record, claim: str, boot: str) -> Outcome:
     if not claim.startswith(boot):
         return Outcome(Verdict.UNKNOWN, "the machine was restarted while it ran, the exit status is lost")
-    if record.cancel_asked():
-        return Outcome(Verdict.CANCELLED, "cancelled; its keeper was killed, the exit status is lost")
-    return Outcome(Verdict.UNKNOWN, "its keeper was killed, the exit status is lost")
+    # Whoever asked for its cancellation cannot know whether that came before its end.
+    was_asked = "it was to be cancelled; " if record.cancel_asked() else ""
+    return Outcome(Verdict.UNKNOWN, f"{was_asked}its keeper was killed, the exit status is lost")

@@ -1,6 +1,7 @@
 """The control group (cgroup v2) of one command: limits for its whole tree, and an end that reaches all of it.
 
-A process leaves its session with ``setsid`` and its group with ``setpgid``. It cannot leave its control group.
+A process leaves its session with ``setsid`` and its process group with ``setpgid``. Its control group it leaves only by
+the hand of somebody who may write there: root, as ``systemd-run --scope`` does.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def _claim(record: Record, order: dict[str, Any], boot: str) -> dict[str, Any] |
         command.check_time(order)
         command.check_wanted(order)
         record.make()
-        me = identity(boot, os.getpid()) or ""
+        me = f"{identity(boot, os.getpid()) or ''} {order['asked_lid']}"
         command.check_time(order)  # an empty record is left behind, which says nothing
         taken = not record.claim(me)
     except command.NotStartedError as error:

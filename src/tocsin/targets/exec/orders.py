@@ -61,6 +61,7 @@ def for_keeper(order: Order, settings: ExecSettings, **where: Any) -> bytes:
             "until_s": order.until_s,
             "deadline_s": order.deadline_s,
             "term": order.term,
+            "asked_lid": order.asked_lid,
             "grace_s": settings.grace_s,
             "head_max": settings.head_bytes,
             "tail_max": settings.tail_bytes,

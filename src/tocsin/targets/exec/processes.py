@@ -37,7 +37,7 @@ def pid_of(identity_text: str) -> int:
 def lives(identity_text: str, boot: str) -> bool:
     """Is that very process still running? One that ended but was not reaped is not."""
     parts = identity_text.split(" ")
-    if len(parts) != 3 or parts[0] != boot:
+    if len(parts) < 3 or parts[0] != boot:
         return False
     stat = _stat(int(parts[1]))
     return stat is not None and stat[_START_TIME] == parts[2] and stat[_STATE] not in "ZX"

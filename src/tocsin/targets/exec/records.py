@@ -62,6 +62,12 @@ class Record:
     def claimed_by(self) -> str | None:
         return self._link("claim")
 
+    def asked_lid(self) -> int | None:
+        """The number of the launch that this attempt was claimed for, if a person asked for it after the fact, else 0.
+        None: nobody has claimed it."""
+        number = (self.claimed_by() or "").split(" ")[3:]
+        return int(number[0]) if number and number[0].isdecimal() else None
+
     def note_command(self, who: str) -> None:
         os.symlink(who, self._file("command"))
 

@@ -75,6 +75,8 @@ class ExecTarget:
         self._waiters = 0
         self._waiters_max = 0
         self._enders: set[asyncio.Task[None]] = set()
+        self._ending: set[str] = set()
+        """Commands without a keeper that were told to stop."""
         self._groups = Home("")
         self._base_env = base_env()
         self._me = identity(self._archive.boot, os.getpid())
@@ -110,8 +112,11 @@ class ExecTarget:
                 return self._with_start(record, found)
         charge = self._charges[record.path] = Charge(f"{record.path}#{next(self._numbers)}")
         try:
-            if record.is_taken_back():  # it is given anew; before anybody can cancel this order
-                self._archive.set_aside(record)
+            if self._archive.is_of_former(record, order.asked_lid) and self._recorded(record) == ACCEPTED:
+                reason = "a command of an earlier launch of this name still runs"
+                return Outcome(Verdict.NOT_STARTED, reason)
+            if record.is_taken_back() or self._archive.is_of_former(record, order.asked_lid):
+                self._archive.set_aside(record)  # it is given anew; before anybody can cancel this order
             async with self._slots:
                 outcome = await self._hand_over(record, order, charge)
         except OSError as error:
@@ -142,6 +147,8 @@ class ExecTarget:
             if finding.outcome is not None:
                 self._drop(record, charge)
                 return self._with_start(record, finding.outcome)
+            if finding.keeper is None and finding.command is not None and record.cancel_asked():
+                self._end_unkept(finding.command)
             await self._until_news(finding, charge.ended)
         return self._with_start(record, charge.ended.result())
 
@@ -150,7 +157,7 @@ class ExecTarget:
         found = await self._found(record)
         if record.is_taken_back():
             return None
-        if found is not None:
+        if found is not None and not self._archive.is_of_former(record, order.asked_lid):
             return self._with_start(record, found)
         if self._epoch.is_whole_for(order.generated_at_ms):
             return None
@@ -181,9 +188,7 @@ class ExecTarget:
         if finding.keeper is not None and marked:
             send_signal(finding.keeper, self._archive.boot, signal.SIGUSR1)
         elif finding.command is not None:
-            task = asyncio.create_task(self._end_command(finding.command))
-            self._enders.add(task)
-            task.add_done_callback(self._enders.discard)
+            self._end_unkept(finding.command)
 
     async def output(self, name: str, attempt: int) -> Output | None:
         return self._archive.output(self._archive.record(name, attempt))
@@ -374,6 +379,13 @@ class ExecTarget:
     def _drop(self, record: Record, charge: Charge) -> None:
         if self._charges.get(record.path) is charge:
             del self._charges[record.path]
+
+    def _end_unkept(self, process: str) -> None:
+        if process not in self._ending:
+            self._ending.add(process)
+            task = asyncio.create_task(self._end_command(process))
+            self._enders.add(task)
+            task.add_done_callback(self._enders.discard)
 
     async def _end_command(self, process: str) -> None:
         """Do what its keeper cannot do, because it is dead or because there is no room to tell it."""

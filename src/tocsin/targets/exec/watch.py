@@ -123,9 +123,11 @@ class Watch:
         return not self._why_stopped or self._killed or not self._members()
 
     def _members(self) -> list[int]:
-        """The processes of its tree: all of them if it has a control group, else those of its process group. The
-        command itself is not among them when it has ended."""
-        found = group_members(self._pid) if self._group is None else self._group.pids()
+        """The processes of its control group, if it has one, and of its process group. The command itself is not among
+        them when it has ended."""
+        found = set(group_members(self._pid))
+        if self._group is not None:
+            found.update(self._group.pids())
         return [pid for pid in found if pid != self._pid or not self._exited]
 
     def _patience_s(self) -> float:
@@ -195,9 +197,10 @@ class Watch:
     def _signal(self, number: signal.Signals) -> None:
         self._last_signal = number.name
         if self._group is not None:
+            is_inside = self._pid in self._group.pids()
             self._group.signal(number)
-            if not self._group.pids():
-                return
+            if is_inside or self._exited:
+                return  # else it has left its group, as root can: systemd-run does
         try:
             os.killpg(self._pid, number)
         except ProcessLookupError:

@@ -19,6 +19,7 @@ from tests.targets.exec_support import fifo, gone, line_from, need_root, opened,
 from tocsin.model.target import ExecLimits
 from tocsin.model.target import ExecTarget as ExecSpec
 from tocsin.targets.contract import Order, Outcome, Output, Verdict
+from tocsin.targets.exec import command
 from tocsin.targets.exec.archive import Archive, directory_name
 from tocsin.targets.exec.orders import ExecSettings
 from tocsin.testing.targets import order_for, see_through
@@ -151,6 +152,21 @@ def what_cannot_be_started_says_why(tmp_path: Path, make: Any, reason: str, perm
     assert outcome.verdict is Verdict.NOT_STARTED
     assert reason in outcome.reason
     assert outcome.permanent is permanent
+
+
+def a_command_whose_name_is_too_long_is_refused_in_a_few_words(tmp_path: Path) -> None:
+    outcome, _ = _end_of(tmp_path / "exec", order_for(ExecSpec(argv=("/" + "x" * 70_000,))))
+    assert (outcome.verdict, outcome.permanent) == (Verdict.NOT_STARTED, False)
+    assert len(outcome.reason) <= 2000
+
+
+def a_copy_that_is_killed_before_it_becomes_the_command_has_not_started_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the kernel does where the copy alone needs more memory than the command may."""
+    monkeypatch.setattr(command, "_become", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(command.NotStartedError, match="ended before it did"):
+        command._fork({}, {}, None, 0, 1, None)
 
 
 def the_working_directory_is_the_one_asked_for(tmp_path: Path) -> None:

@@ -215,6 +215,28 @@ def values_by_reference_are_sent_and_never_shown(tmp_path: Path, monkeypatch: py
     _run(test)
 
 
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: abc\r\n\r\n"]
+)
+def an_answer_that_is_not_http_shows_neither_itself_nor_the_address(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", "to/k&en")
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        await writer.drain()
+
+    async def test() -> None:
+        async with _raw_server(talk) as base:
+            outcome = await _call(base + "?t=${env:HOOK_TOKEN}", method="GET")
+        expected = "no answer: what came back is not HTTP"
+        assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, expected)
+
+    _run(test)
+
+
 @pytest.mark.parametrize("value", ["two\nlines", "nul\0", "\udcff"])
 def a_value_that_cannot_be_sent_is_told_without_the_value(
     value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -389,6 +389,8 @@ class Launcher:
         outcome = await target.launch(self._empowered(flight, isinstance(target, PatientTarget)))
         if _was_not_made(flight, outcome):
             return None
+        if outcome.called_ms is None and target.looks_up and outcome.verdict is Verdict.UNKNOWN:
+            return outcome  # its record does not tell whether it was called
         flight.note_call(outcome.called_ms or now_ms)
         return outcome
 

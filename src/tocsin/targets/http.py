@@ -222,7 +222,8 @@ class _Call:
                 _silence(timeout_s, loop.time() - began_s), f"{late} within {timeout_s:g}s"
             )
         except (aiohttp.ClientError, OSError) as error:
-            return self._interrupted(f"no answer: {_why(error)}", _why(error))
+            why = self._secrets.hidden(_why(error))
+            return self._interrupted(f"no answer: {why}", why)
         except ValueError as error:  # what aiohttp makes of an address or a header it cannot send
             return self._interrupted(
                 f"no answer: {self._secrets.hidden(str(error))}", "the request cannot be made", permanent=True
@@ -299,7 +300,8 @@ async def _excerpt(response: aiohttp.ClientResponse, secrets: Secrets) -> str:
                 data += await response.content.read(_EXCERPT_BYTES_MAX - len(data))
     if response.headers.get("Content-Encoding"):
         return ""
-    words = secrets.hidden(data.decode(errors="replace")).split()
+    is_cut = len(data) >= _EXCERPT_BYTES_MAX
+    words = secrets.hidden(data.decode(errors="replace"), is_cut=is_cut).split()
     return "".join(c for c in " ".join(words) if c.isprintable())[:_EXCERPT_CHARS_MAX]
 
 
@@ -307,6 +309,10 @@ def _why(error: Exception) -> str:
     """In words, and without the address: its query may hold a token."""
     if isinstance(error, aiohttp.InvalidURL):
         return "the address cannot be used"
+    if isinstance(
+        error, aiohttp.ClientResponseError
+    ):  # its text holds the address, and bytes of whoever answered
+        return "what came back is not HTTP"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"no address for {error.host}"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):

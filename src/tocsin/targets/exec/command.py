@@ -36,6 +36,9 @@ _CHANGED = tuple(
     )
 )
 
+_ABOUT_TO = b"+"
+"""What the copy of the keeper says right before it turns into the command."""
+
 # Trying again cannot help: the command itself, or who may run it, would have to change.
 _PERMANENT = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG, errno.ELOOP}
@@ -156,14 +159,20 @@ def _fork(
         raise NotStartedError(f"no process could be made: {error.strerror}", permanent=False) from error
     if pid == 0:
         try:
-            _become(order, env, user, stdin, output, group)
+            _become(order, env, user, stdin, output, group, complain)
         except NotStartedError as error:
             os.write(complain, b"%d%d%b" % (error.permanent, error.too_late, str(error).encode()[:4000]))
         finally:  # this copy of the keeper must never go on as a keeper
             exit_now(127)
     os.close(complain)
-    text = os.read(complaint, 4096)
+    said = b""
+    while part := os.read(complaint, 8192):
+        said += part
     os.close(complaint)
+    text = said.removeprefix(_ABOUT_TO)
+    if not said:  # it was killed, perhaps for its memory
+        os.waitpid(pid, 0)
+        raise NotStartedError("what was to become the command ended before it did", permanent=False)
     if text:
         os.waitpid(pid, 0)
         permanent, too_late = (flag == b"1" for flag in (text[:1], text[1:2]))
@@ -178,6 +187,7 @@ def _become(
     stdin: int,
     output: int,
     group: Group | None,
+    complain: int,
 ) -> None:
     """In the new process: turn into the command. Raises NotStartedError or does not return."""
     os.setsid()
@@ -207,6 +217,7 @@ def _become(
         _limit(
             _rlimits(order["limits"], group)
         )  # last: with little memory allowed this copy of Python could not go on
+        os.write(complain, _ABOUT_TO)
         os.execve(path, argv, env)
     except (OSError, ValueError) as error:
         raise _cannot_run(argv[0], error, env) from error

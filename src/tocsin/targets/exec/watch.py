@@ -22,6 +22,8 @@ _FLUSH_S = 1.0
 _DRAIN_S = 0.2
 """How long to wait for the end of the output once the command itself has ended."""
 _COUNT_S = 1.0
+_REASON_MAX = 2000
+"""A reason may hold a command's name, which may be long, and is to fit into one message."""
 _LOOK_S = 5.0
 """``poll`` does not count while the machine is suspended, deadlines do: look at the clock now and then."""
 
@@ -33,7 +35,7 @@ def ending(
     know: ``ended_boot_ms`` is by the clock that never steps."""
     return {
         "verdict": verdict,
-        "reason": reason,
+        "reason": reason[:_REASON_MAX],
         "exit_code": exit_code,
         "permanent": permanent,
         "ended_ms": time.time_ns() // 1_000_000,

@@ -18,6 +18,7 @@ from tocsin.member.secret import certified_name
 from tocsin.model import command as c
 from tocsin.model.token import Token
 from tocsin.peers import messages, server, transfer
+from tocsin.peers.listener import SHAKING_MAX
 from tocsin.state import snapshot
 from tocsin.state.snapshot import Manifest
 
@@ -158,3 +159,21 @@ async def _asks_and_reads_nothing(port: int, tls: ssl.SSLContext, manifest: Mani
     writer.write(f"GET /snapshots/{manifest.seq}/{manifest.sha256} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
     await writer.drain()
     return writer
+
+
+def strangers_that_connect_and_say_nothing_keep_no_replica_out(running):
+    """Nobody counts a connection before both sides have shaken hands; each of these would last for seconds."""
+
+    async def whole() -> None:
+        async with running("a") as (cluster, client):
+            host, port = "127.0.0.1", cluster.servers["a"].port
+            strangers = [await asyncio.open_connection(host, port) for _ in range(4 * SHAKING_MAX)]
+            ended = [
+                asyncio.create_task(reader.read()) for reader, _ in strangers[: 2 * SHAKING_MAX]
+            ]  # they have given way
+            await asyncio.wait_for(asyncio.gather(*ended, return_exceptions=True), 4)
+            assert (await client.propose("a", c.LaunchNow("a"))) is not None
+            for _, writer in strangers:
+                writer.close()
+
+    asyncio.run(whole())

@@ -45,6 +45,8 @@ class Recovery:
         self._inquiry = inquiry
         self._clock = clock
         self._marker = memory.folder / "recovered.json"
+        self._marked: tuple[int | None] | None = None
+        """What the file says, once it was read: it is asked for again and again."""
 
     async def is_due(self, asked: bool) -> bool:
         """Raises where nothing is lost, and where nothing is left."""
@@ -87,16 +89,20 @@ class Recovery:
         """It is done."""
         now_ms = self._clock.wall_ms()
         write_whole(self._marker, msgspec.json.encode(_Marker(now_ms)))
+        self._marked = (now_ms,)
         self._memory.sign(recovered_ms=now_ms, condition="founded")
 
     def marked_ms(self) -> int | None:
-        try:
-            return msgspec.json.decode(self._marker.read_bytes(), type=_Marker).time_ms
-        except FileNotFoundError:
-            return None
+        if self._marked is None:
+            try:
+                self._marked = (msgspec.json.decode(self._marker.read_bytes(), type=_Marker).time_ms,)
+            except FileNotFoundError:
+                self._marked = (None,)
+        return self._marked[0]
 
     def unmark(self) -> None:
         self._marker.unlink(missing_ok=True)
+        self._marked = (None,)
 
     async def _check_lost(self) -> None:
         hellos = await self._inquiry.ask()

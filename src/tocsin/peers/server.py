@@ -19,6 +19,7 @@ from tocsin.errors import ClusterError, InvalidInput, NoLeader, NotFound, Tocsin
 from tocsin.model.cluster import Asked, Hello, PeerStatus
 from tocsin.model.command import Command
 from tocsin.peers import messages
+from tocsin.peers.listener import PeerListener
 from tocsin.peers.messages import MEDIA_TYPE
 from tocsin.replica.peers import Answered, Fate
 from tocsin.state.snapshot import Manifest
@@ -69,7 +70,7 @@ class PeerServer:
         self._replica = replica
         self._hello = hello
         self._runner: web.AppRunner | None = None
-        self._server: asyncio.Server | None = None
+        self._server: PeerListener | None = None
         self._fetched = 0
 
     @property
@@ -86,12 +87,8 @@ class PeerServer:
         await runner.setup()
         assert runner.server is not None
         self._runner = runner
-        self._server = await asyncio.get_running_loop().create_server(
-            runner.server,
-            sock=listener,
-            ssl=self._tls,
-            ssl_handshake_timeout=_HANDSHAKE_S,
-            ssl_shutdown_timeout=_GRACE_S,
+        self._server = PeerListener(
+            listener, runner.server, self._tls, handshake_s=_HANDSHAKE_S, shutdown_s=_GRACE_S
         )
 
     async def stop(self) -> None:

@@ -12,7 +12,7 @@ from tests.api.logins import log_in, log_out
 from tocsin.api.door.sessions import KEPT_HERE_S, Sessions, length_of
 from tocsin.clock import SystemClock
 from tocsin.errors import Forbidden, InvalidInput, NoLeader, Unauthenticated, Uncertain
-from tocsin.model.command import OpenSession
+from tocsin.model.command import OpenSession, RevokeToken
 from tocsin.model.rights import caller_of, check_right
 from tocsin.model.token import Session, Token, is_right, session_parts_of
 from tocsin.state.apply.tokens import SESSIONS_MAX
@@ -158,3 +158,35 @@ def a_refused_login_opens_no_session():
     sessions = Sessions(_Leaderless(Unauthenticated("revoked")), 43_200)  # type: ignore[arg-type]  # why: all that it asks of a replica
     with pytest.raises(Unauthenticated):
         asyncio.run(sessions.open(caller_of(READER), "192.0.2.7"))
+
+
+class _Slow:
+    """A replica whose journal answers when the test lets it."""
+
+    def __init__(self) -> None:
+        self.clock = SystemClock()
+        self.may_answer = asyncio.Event()
+        self.asked: list[object] = []
+
+    async def propose(self, command: object) -> None:
+        self.asked.append(command)
+        await self.may_answer.wait()
+
+
+def a_login_that_is_recorded_late_ends_with_its_logout(monkeypatch):
+    monkeypatch.setattr("tocsin.api.door.sessions.RECORDED_WITHIN_S", 0.01)
+
+    async def whole() -> None:
+        replica = _Slow()
+        sessions = Sessions(replica, 43_200)  # type: ignore[arg-type]  # why: all that it asks of a replica
+        id, _ = session_parts_of((await sessions.open(caller_of(READER), "192.0.2.7")).text)
+        kept = sessions.kept_here(id, {READER.id: READER})
+        assert kept is not None
+        replica.may_answer.set()
+        while sessions.is_here_only(id):  # noqa: ASYNC110  # why: a callback of the loop, a turn later
+            await asyncio.sleep(0)
+        assert sessions.kept_here(id, {READER.id: READER}) is None, "whoever revokes it ends it"
+        await sessions.close(kept)
+        assert replica.asked[-1] == RevokeToken(id, actor="reader")
+
+    asyncio.run(whole())

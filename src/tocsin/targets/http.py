@@ -158,6 +158,8 @@ class _Call:
         self._reader = reader
         self._secrets = Secrets()
         self._has_secrets = False
+        self._status: int | None = None
+        """Of the answer, as soon as it is there."""
         self._session = session
         self._spec = spec
         self._order = order
@@ -256,9 +258,12 @@ class _Call:
             trace_request_ctx=self._passage,
         )
         async with request as response:
+            self._status = response.status
             return _judge(spec, response.status, await _excerpt(response, secrets))
 
     def _interrupted(self, after: str, before: str, *, permanent: bool = False) -> Outcome:
+        if self._status is not None:  # it has answered: only the rest of its answer did not come
+            return _judge(self._spec, self._status, "")
         if self._passage.too_late:
             return TOO_LATE
         if self._passage.connected:

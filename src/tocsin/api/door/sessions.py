@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from tocsin.cron import parse_duration
-from tocsin.errors import InvalidInput, TocsinError, Uncertain
+from tocsin.errors import InvalidInput, NotFound, TocsinError, Uncertain
 from tocsin.model import token as tokens
 from tocsin.model.command import OpenSession, RevokeToken
 from tocsin.model.token import SECRET_BYTES, Caller, Session, Token
@@ -77,9 +77,16 @@ class Sessions:
         return Opened(text, length_s)
 
     async def close(self, session: Token) -> None:
-        """Raises where nobody can record it."""
-        if self._here.pop(session.id, None) is None:
+        """Raises where nobody can record it. A session that is kept here alone is over in any case: its opening may
+        have been recorded late, so that is revoked too."""
+        was_here = self._here.pop(session.id, None) is not None
+        try:
             await self._replica.propose(RevokeToken(session.id, actor=session.name))
+        except TocsinError as wrong:
+            if not was_here:
+                raise
+            if not isinstance(wrong, NotFound):
+                log.warning("the end of a login was not recorded", reason=str(wrong))
 
     def is_here_only(self, id: str) -> bool:
         return id in self._here
@@ -98,7 +105,7 @@ class Sessions:
         recording: asyncio.Task[Any] = asyncio.create_task(self._replica.propose(command), name="a login")
         done, _ = await asyncio.wait({recording}, timeout=RECORDED_WITHIN_S)
         if not done:
-            recording.add_done_callback(_look_at)
+            recording.add_done_callback(lambda late: self._recorded_late(late, command.session.id))
             return False
         try:
             recording.result()
@@ -109,10 +116,13 @@ class Sessions:
             return False
         return True
 
-
-def _look_at(recording: asyncio.Task[Any]) -> None:
-    """It ended after nobody waited any more."""
-    if not recording.cancelled() and recording.exception() is not None:
-        log.warning(
-            "a login was not recorded, this replica alone knows it", reason=str(recording.exception())
-        )
+    def _recorded_late(self, recording: asyncio.Task[Any], id: str) -> None:
+        """When nobody waited any more. A session that is recorded is kept here no longer, and can be revoked."""
+        if recording.cancelled():
+            return
+        if recording.exception() is None:
+            self._here.pop(id, None)
+        else:
+            log.warning(
+                "a login was not recorded, this replica alone knows it", reason=str(recording.exception())
+            )

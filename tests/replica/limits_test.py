@@ -173,6 +173,19 @@ def deadlines_hold_for_those_that_no_line_remembers(make: Make, monkeypatch: pyt
     assert len(desk.reasons(LaunchState.SKIPPED)) == 999
 
 
+def what_is_caught_up_after_an_absence_waits_for_its_room_too(make: Make) -> None:
+    """The oldest occurrence is past its deadline, and needs no room to be skipped. The last one is not, and does."""
+    desk = make(Limit(label="team=payroll", concurrency=2), lasts_ms=4_000)
+    for number in range(6):
+        desk.put(f"a/{number}", "*/5 * * * * *", labels=PAYROLL, deadline="20s", missed="last")
+    desk.now_ms += 41_000
+    desk.take_office()
+    desk.run(3)
+    assert len(desk.started) == 2
+    desk.run(60)
+    assert max(desk.at_once.values()) <= 2
+
+
 def attempts_wait_for_room_and_count(make: Make) -> None:
     desk = make(Limit(label="team=payroll", rate="10/s", burst=1))
     desk.outcome = Outcome(Verdict.FAILED, "no")

@@ -193,8 +193,10 @@ def decide_due(
     now_ms: int,
     presence: Presence,
     open_launches: Mapping[int, Sequence[OpenRow]],
+    without_room: Set[int] = frozenset(),
 ) -> Decision:
-    """Decide every row. ``open_launches`` is needed for schedules whose overlap policy asks for it."""
+    """Decide every row. ``open_launches`` is needed for schedules whose overlap policy asks for it. ``without_room``:
+    schedules that have no room. What is over is skipped; a later occurrence that is caught up has its own turn."""
     decision, judged_until_ms = Decision(), presence.judged_until_ms
     for place, row in enumerate(rows):
         try:
@@ -209,7 +211,8 @@ def decide_due(
             following = settled.next_instant(row.instant_s)
             decision.start(row, row.instant_s, None if following is None else Slot(following, 0), None)
         else:
-            _decide_row(decision, row, settled, now_ms, presence, open_launches.get(row.sid, ()))
+            open_beside = open_launches.get(row.sid, ())
+            _decide_row(decision, row, settled, now_ms, presence, open_beside, row.sid not in without_room)
             if decision.is_full:
                 decision.undecided = rows[place + 1 :]
                 break
@@ -223,6 +226,7 @@ def _decide_row(
     now_ms: int,
     presence: Presence,
     open_launches: Sequence[OpenRow],
+    has_room: bool,
 ) -> None:
     slot = Slot(row.instant_s, row.at_ms - row.instant_s * 1000)
     if _is_missed(row, settled, presence):
@@ -239,6 +243,8 @@ def _decide_row(
         decision.record(decision.skipped, row, slot.instant_s, following, reason)
     elif open_launches and settled.rule.overlap is not Overlap.ALLOW:
         _decide_overlap(decision, row, settled, slot, following, open_launches)
+    elif not has_room and slot.instant_s != row.instant_s:
+        decision.move(row, slot)
     else:
         decision.start(row, slot.instant_s, following, planned_ms if settled.rule.jitter_ms else None)
 

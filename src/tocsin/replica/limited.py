@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from tocsin.decide.due import Decision, DueRow
 from tocsin.decide.timeline import plan
@@ -51,6 +51,10 @@ class LimitedOutlook(Outlook):
             self._queued.waits(room), self._retry_lines.waits(room), self._due_lines.waits(room)
         )
         return found
+
+    @property
+    def without_room(self) -> Set[int]:
+        return self._due_lines.without_room
 
     def waited_for(self, sid: int) -> str:
         number = self._due_lines.expired_for.get(sid)

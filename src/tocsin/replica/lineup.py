@@ -80,6 +80,8 @@ class Lineup(Generic[RowT]):
         """Who stands in line since this look."""
         self._lanes_wait = False
         """Somebody waits for nothing but room in a lane."""
+        self.without_room: set[int] = set()
+        """Those that were given in the last look because their time is over."""
         self.expired_for: dict[int, int] = {}
         """Numbers that were given away because their time is over, and the limit that they waited for."""
 
@@ -91,7 +93,7 @@ class Lineup(Generic[RowT]):
             self.forget()  # the clock was put back: what was due is not any more
         self._looked_ms = now_ms
         self._bytes_left = queries.LOOK_BYTES
-        self._given, self.expired_for = {}, {}
+        self._given, self.expired_for, self.without_room = {}, {}, set()
         self._lanes_wait = any(not keys for (_, keys), _ in self._lines.items())
         self._give_away_late(db, now_ms, limit // 2, room)
         self._is_through = self._serve(db, now_ms, limit, room)
@@ -298,6 +300,7 @@ class Lineup(Generic[RowT]):
         if expires_ms is not None and expires_ms <= now_ms:
             if key[1]:
                 self.expired_for[place[1]] = room.reason(key[1])
+            self.without_room.add(place[1])
             self._leave(row)
         elif not self._lines.stands(place) and self._lines.line_up(key, place, expires_ms, in_round=in_round):
             self._new[key] += 1

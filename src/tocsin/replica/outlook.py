@@ -9,7 +9,7 @@ come first. Queued launches have a reader of their own (``queued_reader``).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from tocsin.decide.due import Decision, DueRow
@@ -123,6 +123,11 @@ class Outlook:
 
     def decided(self, decision: Decision, now_ms: int) -> None:
         """What became of the rows. Here nothing is remembered of them."""
+
+    @property
+    def without_room(self) -> Set[int]:
+        """Schedules whose rows were given although there is no room, because their time is over: to be skipped."""
+        return frozenset()
 
     def waited_for(self, sid: int) -> str:
         """The limit because of which a row is given only now that its time is over; empty: none."""

@@ -53,7 +53,7 @@ def agenda(
     rows = outlook.rows(db, now_ms, limit, room)
     presence = _presence(store.meta)
     open_beside = _open_where_it_matters(db, rows, now_ms, attempts, expired)
-    decision = decide_due(rows, now_ms, presence, open_beside)
+    decision = decide_due(rows, now_ms, presence, open_beside, outlook.without_room)
     ahead_s = store.meta.ahead_until_ms // 1000
     if ahead_s and min((row.instant_s for row in rows), default=ahead_s) <= ahead_s:
         _leave_out_taken(db, decision, ahead_s)

@@ -1,9 +1,10 @@
 """What the connections of one listener share: how much each is given, who has to make room, and whose turn it is.
 
 Past the greatest number of connections, of all or of one address, a new one takes the place of the one that has
-been without a request for the longest, or else of one that does not read its answer, or sends its body slowly. An
-address has a limit of its own so that one client cannot push out everybody else; a trusted proxy has none, because
-behind it are many. Only if all of them are busy there is no room: then a few more are let in for probes alone, so that
+been without a request for the longest, or else of one that does not read its answer, or sends its body slowly, or sends
+one that needs no token. It takes the place of one whose address has the most connections, and never of one whose
+address has fewer than its own: so a few addresses cannot push out everybody else. An address has a limit of its own as
+well; a trusted proxy has none, because behind it are many. Only if all of them are busy there is no room: then a few more are let in for probes alone, so that
 whoever watches over the service is answered, and all else is told that there are too many.
 
 What is shaking hands for TLS counts as well: it holds a descriptor like the others.
@@ -87,6 +88,9 @@ class Guest(Protocol):
     def is_slow(self) -> bool:
         """Does its body come too slowly?"""
 
+    def is_uninvited(self) -> bool:
+        """Does it send a body for which nobody needs a token?"""
+
     def give_up(self) -> None:
         """Go, at once."""
 
@@ -131,7 +135,21 @@ class Lobby:
         is_one_of_many = newcomer.peer in self._trusted
         if not is_one_of_many and len(neighbours) >= self.patience.peer_connections_max:
             return _one_goes(neighbours)
-        return len(self._all) < self.patience.connections_max or _one_goes(self._all)
+        return len(self._all) < self.patience.connections_max or self._one_goes_for(newcomer)
+
+    def _one_goes_for(self, newcomer: Guest) -> bool:
+        """One of those whose address has the most connections, if that has as many as the newcomer's own."""
+        by_size: dict[int, list[Guest]] = {}
+        for peer, guests in self._of_peer.items():
+            by_size.setdefault(self._size(peer), []).extend(guests)
+        own = self._size(newcomer.peer)
+        return any(_one_goes(by_size[size]) for size in sorted(by_size, reverse=True) if size >= own)
+
+    def _size(self, peer: str) -> int:
+        """Of one address. Behind a trusted proxy each connection is another's."""
+        return min(
+            len(self._of_peer.get(peer, ())), 1 if peer in self._trusted else self.patience.connections_max
+        )
 
     def leave(self, guest: Guest) -> None:
         """It does not count any more. May be said twice."""
@@ -169,7 +187,11 @@ class Lobby:
 
 def _one_goes(guests: Collection[Guest]) -> bool:
     idle = [each for each in guests if each.stage in _WITHOUT_REQUEST]
-    in_the_way = idle or [each for each in guests if each.is_unread() or each.is_slow()]
+    in_the_way = (
+        idle
+        or [each for each in guests if each.is_unread() or each.is_slow()]
+        or [each for each in guests if each.is_uninvited()]
+    )
     eldest = min(in_the_way, key=lambda each: each.since, default=None)
     if eldest is not None:
         eldest.give_up()

@@ -187,7 +187,13 @@ class PatientProtocol(H11Protocol):
             self._part()
             return
         super().on_response_complete()
-        if self.stage is Stage.OVER or self.transport.is_closing():
+        if self.stage is Stage.OVER:
+            return
+        if self.transport.is_closing():
+            if (
+                not self.transport.get_write_buffer_size()
+            ):  # under TLS the client has still to say that it has heard it
+                self._enter(Stage.DRAINING, self._patience.linger_s)
             return
         if self.conn.is_rest_too_long():
             self._part()
@@ -214,6 +220,9 @@ class PatientProtocol(H11Protocol):
         lasted_s = self.loop.time() - self._body_since
         wanted = self._patience.body_bytes_per_s * (lasted_s - self._patience.linger_s)
         return self.stage is Stage.BODY and not self._is_held_back() and self.conn.body_bytes < wanted
+
+    def is_uninvited(self) -> bool:
+        return self.stage is Stage.BODY and self._is_public()
 
     # The stages
 

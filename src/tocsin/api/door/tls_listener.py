@@ -99,6 +99,9 @@ class _Handshake:
     def is_slow(self) -> bool:
         return False
 
+    def is_uninvited(self) -> bool:
+        return False
+
     def leave(self) -> None:
         self._lobby.leave(self)
 

@@ -13,6 +13,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from tocsin.api.importing import child
@@ -25,6 +26,8 @@ FEW_BYTES = 64 * 1024
 READERS = min(2, os.cpu_count() or 1)
 IMPORTS_MAX = 16
 """Imports at one time. Each keeps some blocks in memory."""
+IMPORTS_OF_ONE_MAX = 8
+"""Of one token: the others find room."""
 
 
 class ReaderPool:
@@ -32,27 +35,36 @@ class ReaderPool:
 
     def __init__(self) -> None:
         self._readers: list[_Reader] = []
-        self._imports = 0
+        self._callers: Counter[str] = Counter()
+        """How many imports of each are under way."""
         self._turn = 0
 
-    def check_room(self) -> None:
-        """Raise where one more import is too many."""
-        if self._imports >= IMPORTS_MAX:
+    def check_room(self, who: str) -> None:
+        """Raise where one more import is too many, of all or of this caller."""
+        if who and self._callers[who] >= IMPORTS_OF_ONE_MAX:
+            raise HttpRefusal(
+                503,
+                f"{IMPORTS_OF_ONE_MAX} imports of this token are under way already",
+                hint="wait until one of them has ended",
+            )
+        if self._callers.total() >= IMPORTS_MAX:
             raise HttpRefusal(
                 503, f"{IMPORTS_MAX} imports are under way already", hint="wait until one of them has ended"
             )
 
-    def enter(self) -> None:
+    def enter(self, who: str) -> None:
         """An import begins."""
-        self.check_room()
-        if not self._imports:
+        self.check_room(who)
+        if not self._callers.total():
             self._readers = [_Reader() for _ in range(READERS)]
-        self._imports += 1
+        self._callers[who] += 1
 
-    async def leave(self) -> None:
+    async def leave(self, who: str) -> None:
         """It is over."""
-        self._imports -= 1
-        if not self._imports:
+        self._callers[who] -= 1
+        if not self._callers[who]:
+            del self._callers[who]
+        if not self._callers:
             readers, self._readers = self._readers, []
             for reader in readers:
                 reader.end()
@@ -68,13 +80,15 @@ class ReaderPool:
 class Readers:
     """``async with``: the pool, as one import sees it."""
 
-    def __init__(self, pool: ReaderPool, rules: Rules) -> None:
+    def __init__(self, pool: ReaderPool, rules: Rules, who: str = "") -> None:
+        """``who``: the id of the caller's token; empty: none was needed."""
         self._pool = pool
+        self._who = who
         self._rules = rules
         self._reading: dict[asyncio.Task[list[Read]], None] = {}
 
     async def __aenter__(self) -> Readers:
-        self._pool.enter()
+        self._pool.enter(self._who)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -82,7 +96,7 @@ class Readers:
             await asyncio.gather(*self._reading, return_exceptions=True)
         for task in list(self._reading):
             task.cancel()
-        await self._pool.leave()
+        await self._pool.leave(self._who)
 
     def read(self, block: Block, now_s: int) -> asyncio.Task[list[Read]]:
         task = asyncio.create_task(self._pool.read(block, self._rules, now_s))

@@ -4,8 +4,9 @@ Past the greatest number of connections, of all or of one address, a new one tak
 been without a request for the longest, or else of one that does not read its answer, or sends its body slowly, or sends
 one that needs no token. It takes the place of one whose address has the most connections, and never of one whose
 address has fewer than its own: so a few addresses cannot push out everybody else. An address has a limit of its own as
-well; a trusted proxy has none, because behind it are many. Only if all of them are busy there is no room: then a few more are let in for probes alone, so that
-whoever watches over the service is answered, and all else is told that there are too many.
+well; a trusted proxy has none, because behind it are many. Only if all of them are busy there is no room: then a few
+more are let in for probes alone, so that whoever watches over the service is answered, and all else is told that there
+are too many.
 
 What is shaking hands for TLS counts as well: it holds a descriptor like the others.
 

@@ -241,6 +241,7 @@ def a_refusal_is_told_in_full(console):
     console.expects("409")
     name = _shell(console, "acts/forbid", "sleep 600", overlap="forbid")
     page = _page(console, name)
+    _next_second(name)
     page.get_by_role("button", name="Run now again").click()
     page.get_by_role("dialog").get_by_role("button", name="Run now").click()
     expect(page.locator(".notice.is-bad")).to_contain_text(

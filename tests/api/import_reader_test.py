@@ -13,7 +13,14 @@ import pytest
 from tests.api.conftest import schedule
 
 from tocsin.api.importing.child import LESS_URGENT
-from tocsin.api.importing.reader import FEW_BYTES, IMPORTS_MAX, READERS, ReaderPool, Readers
+from tocsin.api.importing.reader import (
+    FEW_BYTES,
+    IMPORTS_MAX,
+    IMPORTS_OF_ONE_MAX,
+    READERS,
+    ReaderPool,
+    Readers,
+)
 from tocsin.api.importing.reading import REPLACED_MAX, Block, Read, Rules, read
 from tocsin.api.problems import HttpRefusal
 from tocsin.clock import SystemClock
@@ -147,6 +154,22 @@ def many_imports_share_the_processes_and_the_last_one_ends_them() -> None:
         assert not any(map(_is_there, pids))
         async with Readers(pool, rules) as one:
             assert (await one.read(_block(MANY), 0))[0].new.ids[0] == "read/1"
+
+    asyncio.run(whole())
+
+
+def the_imports_of_one_token_leave_room_for_others() -> None:
+    async def whole() -> None:
+        rules = Rules(EVERYBODY, permissions_of(Settings()))
+        pool = ReaderPool()
+        async with asyncio.timeout(30), AsyncExitStack() as held:
+            for _ in range(IMPORTS_OF_ONE_MAX):
+                await held.enter_async_context(Readers(pool, rules, "one"))
+            with pytest.raises(HttpRefusal, match="of this token"):
+                await Readers(pool, rules, "one").__aenter__()
+            await held.enter_async_context(Readers(pool, rules, "another"))
+        async with Readers(pool, rules, "one"):
+            pool.check_room("one")
 
     asyncio.run(whole())
 

@@ -46,7 +46,7 @@ class Recovery:
         self._clock = clock
         self._marker = memory.folder / "recovered.json"
         self._marked: tuple[int | None] | None = None
-        """What the file says, once it was read: it is asked for again and again."""
+        """The content of the file, once it was read: the status asks for it every second."""
 
     async def is_due(self, asked: bool) -> bool:
         """Raises where nothing is lost, and where nothing is left."""

@@ -16,7 +16,7 @@ from typing import TextIO
 WAITING_MAX = 4 * 1024 * 1024
 """Characters that wait to be written."""
 LAST_S = 1.0
-"""So long the end of the process waits for the last lines."""
+"""The process waits this long at its end for the last lines to be written."""
 
 
 class LogStream:

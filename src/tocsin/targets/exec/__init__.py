@@ -62,9 +62,9 @@ else of the service's environment, so that its secrets stay with it. The working
 command's end is not kept; a time-out or a cancellation ends the whole control group, or where there is none the process
 group: SIGTERM, then SIGKILL when the grace is over.
 
-``nursery``, ``keeper``, ``watch``, ``command``, ``group``, ``capture``, ``mouth``, ``records`` and ``processes`` run in
-the small helper: they import little on purpose, because every import makes each fork slower. (They also ask
-the system for time themselves: ``tocsin.clock`` belongs to the other process.) This file imports nothing for
-the same reason. ``target``, ``charge``, ``link``, ``orders``, ``archive``, ``epoch``, ``groups``, ``lease_file`` and
+``nursery``, ``keeper``, ``watch``, ``command``, ``cgroup``, ``capture``, ``mouth``, ``records`` and ``processes`` run
+in the small helper: they import little on purpose, because every import makes each fork slower. (They also ask the
+system for time themselves: ``tocsin.clock`` belongs to the other process.) This file imports nothing for the same
+reason. ``target``, ``charge``, ``link``, ``orders``, ``archive``, ``epoch``, ``cgroup_home``, ``lease_file`` and
 ``reach`` run in Tocsin, and ``lease`` in both.
 """

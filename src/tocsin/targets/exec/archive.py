@@ -177,6 +177,6 @@ def _over(outcome: Outcome) -> Finding:
 def _lost(record: Record, claim: str, boot: str) -> Outcome:
     if not claim.startswith(boot):
         return Outcome(Verdict.UNKNOWN, "the machine was restarted while it ran, the exit status is lost")
-    # Whoever asked for its cancellation cannot know whether that came before its end.
+    # The cancellation may have come after the end of the command: its exit status is not known.
     was_asked = "it was to be cancelled; " if record.cancel_asked() else ""
     return Outcome(Verdict.UNKNOWN, f"{was_asked}its keeper was killed, the exit status is lost")

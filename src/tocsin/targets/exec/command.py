@@ -21,7 +21,7 @@ TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
 if TYPE_CHECKING:
     from typing import Any
 
-    from tocsin.targets.exec.group import Group
+    from tocsin.targets.exec.cgroup import Group
 
 # What Python and the nursery have changed. Numbers, because every touched enum member is a page to copy.
 _CHANGED = tuple(
@@ -37,7 +37,7 @@ _CHANGED = tuple(
 )
 
 _ABOUT_TO = b"+"
-"""What the copy of the keeper says right before it turns into the command."""
+"""The copy of the keeper writes this right before it turns into the command."""
 
 # Trying again cannot help: the command itself, or who may run it, would have to change.
 _PERMANENT = frozenset(

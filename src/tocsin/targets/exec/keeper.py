@@ -12,7 +12,7 @@ import signal
 import time
 
 from tocsin.targets.authority import AUTHORITY_ENDED
-from tocsin.targets.exec import command, group, lease
+from tocsin.targets.exec import cgroup, command, lease
 from tocsin.targets.exec.processes import identity
 from tocsin.targets.exec.records import Record
 from tocsin.targets.exec.watch import Watch, ending
@@ -21,7 +21,7 @@ TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
 if TYPE_CHECKING:
     from typing import Any
 
-    from tocsin.targets.exec.group import Group
+    from tocsin.targets.exec.cgroup import Group
     from tocsin.targets.exec.mouth import Mouth
 
 
@@ -95,7 +95,7 @@ class Keeper:
         if not order["limits"] and order["timeout_s"] is None:
             return None
         self._groups += 1
-        return group.made(order["groups"], f"{os.getpid()}-{self._groups}", order["limits"])
+        return cgroup.made(order["groups"], f"{os.getpid()}-{self._groups}", order["limits"])
 
 
 def _claim(record: Record, order: dict[str, Any], boot: str) -> dict[str, Any] | None:

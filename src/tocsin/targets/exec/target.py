@@ -18,11 +18,11 @@ from tocsin.clock import Clock, SystemClock
 from tocsin.model.target import TargetSpec
 from tocsin.targets.authority import AUTHORITY_ENDED, has_ended
 from tocsin.targets.contract import ACCEPTED, TOO_LATE, Order, Outcome, Output, Verdict
-from tocsin.targets.exec import groups
+from tocsin.targets.exec import cgroup_home
 from tocsin.targets.exec.archive import Archive, Finding, Standing, outcome_of
+from tocsin.targets.exec.cgroup_home import Home
 from tocsin.targets.exec.charge import Charge
 from tocsin.targets.exec.epoch import Epoch
-from tocsin.targets.exec.groups import Home
 from tocsin.targets.exec.lease_file import Lease
 from tocsin.targets.exec.link import Link
 from tocsin.targets.exec.orders import ExecSettings, base_env, for_keeper
@@ -99,7 +99,7 @@ class ExecTarget:
             await self._link.close()
         await asyncio.to_thread(self._epoch.sign)
         self._lease.end()
-        await asyncio.to_thread(groups.leave, self._groups)
+        await asyncio.to_thread(cgroup_home.leave, self._groups)
 
     async def launch(self, order: Order) -> Outcome:
         record = self._archive.record(order.name, order.attempt)
@@ -210,7 +210,7 @@ class ExecTarget:
         self._epoch.begin(max(self._clock.wall_ms(), last_entry_ms + 1))
         self._lease.begin()
         if self._settings.may_group:
-            self._groups = groups.find(self._archive.exec_dir)
+            self._groups = cgroup_home.find(self._archive.exec_dir)
             if self._groups.why_none:
                 log.info("commands have no control groups", why=self._groups.why_none)
 

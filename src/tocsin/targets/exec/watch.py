@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # why: importing typing would make every keeper bigger
 if TYPE_CHECKING:
     from typing import Any
 
-    from tocsin.targets.exec.group import Group
+    from tocsin.targets.exec.cgroup import Group
     from tocsin.targets.exec.mouth import Mouth
 
 _FLUSH_S = 1.0
@@ -183,7 +183,8 @@ class Watch:
     def _excess(self) -> str:
         """The limit that the tree has exceeded, of those that the kernel does not enforce; empty: none."""
         cpu_s, processes = self._limits.get("cpu_s"), self._limits.get("processes")
-        if cpu_s and self._group is not None and self._group.cpu_s() > cpu_s:
+        # A single process that exceeds it alone gets SIGXCPU from the kernel, which is to come first.
+        if cpu_s and self._group is not None and self._group.cpu_s() > cpu_s + _COUNT_S:
             return f"it used more than its {cpu_s} s of CPU"
         is_kept = self._group is not None and self._group.has_processes
         if processes and not is_kept and len(self._members()) > processes:

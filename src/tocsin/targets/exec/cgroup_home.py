@@ -51,7 +51,7 @@ def find(exec_dir: Path, proc: Path = Path("/proc/self")) -> Home:
 
 
 def leave(home: Home) -> None:
-    """Nobody makes groups there any more."""
+    """The service stops: remove the directory, unless a command still runs in it."""
     if home.path:
         _remove(Path(home.path))
 

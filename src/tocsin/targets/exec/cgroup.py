@@ -61,7 +61,7 @@ class Group:
                 os.close(pidfd)
 
     def cpu_s(self) -> float:
-        """What all of its processes have used, those included that have ended."""
+        """The CPU time of all of its processes, including those that have ended."""
         for line in self._read("cpu.stat").splitlines():
             name, _, value = line.partition(" ")
             if name == "usage_usec":

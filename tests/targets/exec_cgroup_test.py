@@ -12,8 +12,8 @@ from tests.targets.exec_support import opened, run, shell
 
 from tocsin.model.target import ExecLimits
 from tocsin.targets.contract import Order, Outcome, Verdict
-from tocsin.targets.exec import groups
-from tocsin.targets.exec.group import Group
+from tocsin.targets.exec import cgroup_home
+from tocsin.targets.exec.cgroup import Group
 from tocsin.targets.exec.orders import ExecSettings
 
 _SETTINGS = ExecSettings(grace_s=0.3)
@@ -22,8 +22,8 @@ _ESCAPES = "setsid sh -c 'trap \"\" TERM; echo $$ > {file}; while :; do sleep 1;
 
 
 def _need_groups(place: Path) -> None:
-    found = groups.find(place)
-    groups.leave(found)
+    found = cgroup_home.find(place)
+    cgroup_home.leave(found)
     if not found.path:
         lacking(f"a machine on which control groups can be made: {found.why_none}")
 
@@ -78,7 +78,7 @@ def it_does_not_escape_a_cancellation_either(tmp_path: Path) -> None:
 def a_command_that_leaves_its_group_ends_with_the_time_out(tmp_path: Path) -> None:
     """As systemd-run --scope does, and root may."""
     _need_groups(tmp_path)
-    above = Path(groups.find(tmp_path / "exec").path).parent
+    above = Path(cgroup_home.find(tmp_path / "exec").path).parent
     leaves = f"echo $$ > {above}/cgroup.procs && echo $$ > {tmp_path}/pid; sleep 50; echo over"
     outcome = _ended(tmp_path / "exec", shell(leaves, timeout_s=1))
     assert (outcome.verdict, outcome.reason) == (Verdict.FAILED, "timed out after 1s (SIGTERM)")
@@ -118,7 +118,7 @@ def a_command_within_its_limits_succeeds_and_leaves_no_group(tmp_path: Path) -> 
             output = await target.output(order.name, order.attempt)
             assert output is not None
             assert "/tocsin-" in output.head.decode()
-            found.append(groups.find(tmp_path / "exec").path)
+            found.append(cgroup_home.find(tmp_path / "exec").path)
 
     run(work)
     assert not Path(found[0]).exists()
@@ -130,13 +130,13 @@ def a_process_that_a_command_leaves_behind_goes_on(tmp_path: Path) -> None:
     assert _ended(tmp_path / "exec", order).verdict is Verdict.SUCCEEDED
     pid = int((tmp_path / "pid").read_text())
     assert _is_alive(pid)
-    home = groups.find(tmp_path / "exec")  # as the next start of the service does
+    home = cgroup_home.find(tmp_path / "exec")  # as the next start of the service does
     group = next(left for left in Path(home.path).iterdir() if left.is_dir())
     assert pid in Group(str(group)).pids()
     Group(str(group)).signal(9)  # type: ignore[arg-type]  # why: the number will do
     while _is_alive(pid):
         os.sched_yield()
-    groups.leave(groups.find(tmp_path / "exec"))
+    cgroup_home.leave(cgroup_home.find(tmp_path / "exec"))
 
 
 # What the kernel is told, as far as this machine's controllers cannot show it
@@ -201,18 +201,18 @@ def groups_are_made_beside_the_own_one_or_below_it(
         (path / "cgroup.procs").touch()
 
     monkeypatch.setattr(Path, "mkdir", as_the_kernel_does)
-    found = groups.find(tmp_path / "exec", proc)
+    found = cgroup_home.find(tmp_path / "exec", proc)
     assert Path(found.path).parent == tmp_path / "cg" / inside
 
 
 def a_machine_without_cgroup_v2_says_so(tmp_path: Path) -> None:
     proc = _machine(tmp_path, "/")
     (proc / "mountinfo").write_text("30 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n")
-    assert groups.find(tmp_path / "exec", proc).why_none == "there is no cgroup v2 here"
-    assert "cannot be read" in groups.find(tmp_path / "exec", tmp_path / "nowhere").why_none
+    assert cgroup_home.find(tmp_path / "exec", proc).why_none == "there is no cgroup v2 here"
+    assert "cannot be read" in cgroup_home.find(tmp_path / "exec", tmp_path / "nowhere").why_none
 
 
 def a_file_system_that_may_not_be_written_to_says_so(tmp_path: Path) -> None:
     proc = _machine(tmp_path, "/")
     (proc / "mountinfo").write_text("30 23 0:26 / /proc rw - cgroup2 cgroup2 rw\n")
-    assert "no group can be made" in groups.find(tmp_path / "exec", proc).why_none
+    assert "no group can be made" in cgroup_home.find(tmp_path / "exec", proc).why_none

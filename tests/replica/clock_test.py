@@ -102,11 +102,11 @@ def _next_s(replica: Replica) -> int:
 def three_seconds_forty_days_ahead_change_nothing(tmp_path: Path) -> None:
     async def work(replica: Replica, clock: _StepClock) -> None:
         before = await _until_more(replica, clock, 2)
+        stepped_s = replica.clock.system_ms() // 1000
         clock.offset_ms += 40 * DAY_MS
         await _stopped(replica, clock)
-        count = len(await _instants(replica))
         await clock.wait(asyncio.Event(), 3.0)
-        assert len(await _instants(replica)) == count, "nothing is launched meanwhile"
+        assert max(await _instants(replica)) <= stepped_s, "nothing is launched meanwhile"
         assert abs(replica.meta.time_ms - SystemClock().wall_ms()) < 10_000
         clock.offset_ms -= 40 * DAY_MS
         after = await _until_more(replica, clock, 4)

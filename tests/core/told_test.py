@@ -465,3 +465,20 @@ def a_wrong_clock_of_whoever_tells_does_not_record_an_end_before_the_call_or_aft
     assert view.started_at is not None
     assert view.ended_at is not None
     assert DUE_MS <= view.started_at.timestamp() * 1000 <= view.ended_at.timestamp() * 1000 <= desk.now_ms
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SUCCEEDED, Verdict.FAILED, Verdict.CANCELLED])
+def a_record_of_long_before_the_order_is_told_with_its_own_times(desk: Desk, verdict: Verdict) -> None:
+    """The state was put back to before its start, the records of commands were not."""
+    put(desk, cron=ONCE, missed="last")
+    at(desk, 600)
+    found = Outcome(verdict, "found", exit_code=0, called_ms=DUE_MS + 40, ended_ms=DUE_MS + 5_000)
+    lid = only_flight(desk)
+    desk.flights[lid].note_recorded_call(DUE_MS + 40)
+    desk.end(lid, found)
+    view = views.launch(desk.db, NAME)
+    assert view.state == verdict.name.lower()
+    assert view.started_at is not None
+    assert view.ended_at is not None
+    assert round(view.started_at.timestamp() * 1000) == found.called_ms
+    assert round(view.ended_at.timestamp() * 1000) == found.ended_ms

@@ -142,21 +142,49 @@ class Workshop(Receiver):
     kind: ClassVar[str] = "exec"
     looks_up: ClassVar[bool] = True
 
+    def __init__(self, world: World, replica: str, clock: SystemClock) -> None:
+        super().__init__(world, replica, clock)
+        self.are_keepers_frozen = False
+        """They take an order, and do not get to its start."""
+        self.claims: dict[tuple[str, int], asyncio.Future[Outcome]] = {}
+        """Orders that such keepers have taken."""
+        self.lookups = 0
+        self._called_ms: dict[tuple[str, int], int] = {}
+
     def idempotent(self, spec: TargetSpec) -> bool:
         return False
+
+    def kill_keepers(self) -> None:
+        for claim in self.claims.values():
+            claim.set_result(Outcome(Verdict.UNKNOWN, "its keeper was killed"))
 
     async def launch(self, order: Order) -> Outcome:
         if has_ended(order.until_s, self._clock.elapsed_s()):
             return TOO_LATE
+        if self.are_keepers_frozen:
+            self.claims[order.name, order.attempt] = asyncio.get_running_loop().create_future()
+            return await self.watch(order)
         if (order.name, order.attempt) not in self._running:
             self._running[order.name, order.attempt] = self._world.call(self._replica, order)
-        return ACCEPTED
+            self._called_ms[order.name, order.attempt] = self._clock.wall_ms()
+        return self._accepted(order)
+
+    async def watch(self, order: Order) -> Outcome:
+        claim = self.claims.get((order.name, order.attempt))
+        return await (super().watch(order) if claim is None else asyncio.shield(claim))
 
     async def lookup(self, order: Order) -> Outcome | None:
+        self.lookups += 1
+        claim = self.claims.get((order.name, order.attempt))
+        if claim is not None:
+            return claim.result() if claim.done() else ACCEPTED
         call = self._running.get((order.name, order.attempt))
         if call is None:
             return None
-        return call.answer.result() if call.answer.done() else ACCEPTED
+        return call.answer.result() if call.answer.done() else self._accepted(order)
+
+    def _accepted(self, order: Order) -> Outcome:
+        return msgspec.structs.replace(ACCEPTED, called_ms=self._called_ms[order.name, order.attempt])
 
 
 class Neighbours:

@@ -23,6 +23,8 @@ TERMS_KEPT = 16
 ASKED_WITHIN_S = 4.0
 """A replica that stops waits this long for a new leader to ask for the last answers. It keeps them on its disk too."""
 UNKNOWN = Fate("unknown")
+_Key = tuple[str, int]
+"""Name and attempt."""
 
 
 class Afterlife:
@@ -65,14 +67,14 @@ class Afterlife:
 
     async def fates(self, asked: Sequence[Asked]) -> list[Fate]:
         """As far as it can be known here, whoever made the calls."""
-        known = {
-            term: self._launchers[term].unwritten()
-            for term in {each.term for each in asked}
-            if term in self._launchers
-        }
-        return [await self._fate(each, known.get(each.term)) for each in asked]
+        led = {each.term for each in asked} & self._launchers.keys()
+        known = {term: self._launchers[term].unwritten() for term in led}
+        calls = {term: self._launchers[term].calls_under_way() for term in led}
+        return [await self._fate(each, known.get(each.term), calls.get(each.term, {})) for each in asked]
 
-    async def _fate(self, asked: Asked, known: dict[tuple[str, int], Outcome | None] | None) -> Fate:
+    async def _fate(
+        self, asked: Asked, known: dict[_Key, Outcome | None] | None, calls: dict[_Key, int]
+    ) -> Fate:
         key = asked.name, asked.attempt
         if known is None:
             return await self._from_records(asked)
@@ -82,7 +84,7 @@ class Afterlife:
             return Fate("never")
         outcome = known[key]
         if outcome is None:
-            return Fate("flying")
+            return Fate("flying", called_ms=calls.get(key))
         self._asked_for.add(key)
         return Fate("ended", outcome)
 
@@ -98,7 +100,7 @@ class Afterlife:
         if outcome is None:
             return Fate("never") if self._own.proves(asked.term) else UNKNOWN
         if outcome.verdict is Verdict.ACCEPTED:
-            return Fate("flying")
+            return Fate("flying", called_ms=outcome.called_ms)
         return UNKNOWN if outcome.verdict is Verdict.UNKNOWN else Fate("ended", outcome)
 
     async def finish(self, grace_s: float) -> None:

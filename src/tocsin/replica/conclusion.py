@@ -101,7 +101,7 @@ class Concluder:
             return "launched"
         if found.verdict is Verdict.ACCEPTED:
             if found.called_ms is not None:
-                flight.note_call(found.called_ms)
+                self._launcher.note_call(flight, found.called_ms)
             self._launcher.adopt(flight)
             return "adopted"
         self._launcher.report(flight, found)

@@ -252,9 +252,10 @@ class Elsewhere:
         match fate.how:
             case "flying":
                 case.since_s = self._clock.elapsed_s()
-                if self._launcher.target(flight.kind).looks_up and not case.is_noted:
+                is_command = self._launcher.target(flight.kind).looks_up
+                if is_command and fate.called_ms is not None and not case.is_noted:
                     case.is_noted = True
-                    self._launcher.note_running(flight)
+                    self._launcher.note_running(flight, fate.called_ms)
             case "ended" if fate.outcome is not None:
                 self._close(case)
                 self._launcher.report(flight, fate.outcome)

@@ -22,6 +22,8 @@ from tocsin.targets.contract import Order
 
 CALLED_AT_ONCE_MS = 100
 """A first call that was made within this time of its start's entry needs no time of its own in the record."""
+_LONG_BEFORE_MS = 30_000
+"""A wall clock may be set back by as much and is believed (``ClockWatch``)."""
 _NO_PAYLOAD = msgspec.Raw(b"\xc0")
 SMALL_BYTES = 2_048
 _DROPPED = bytes(bytearray(b"null"))
@@ -86,8 +88,15 @@ class Flight(msgspec.Struct, gc=False):
         return self.deadline_ms is not None and now_ms > self.deadline_ms
 
     def note_call(self, called_ms: int) -> None:
-        """A target's record of the call may have been made by a clock of less precision: no call precedes its start."""
+        """It may have been noted by a clock of less precision, or by another one: no call precedes its start."""
         self.called_ms = max(called_ms, self.order.generated_at_ms)
+
+    def note_recorded_call(self, called_ms: int) -> None:
+        """The same of a target's own record. What that tells of long before the start was done for an order that the
+        journal has lost, and is told as it was."""
+        self.note_call(called_ms)
+        if called_ms < self.order.generated_at_ms - _LONG_BEFORE_MS:
+            self.called_ms = called_ms
 
     def retry_policy(self) -> RetryPolicy:
         retry = self.spec.retry

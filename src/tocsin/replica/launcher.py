@@ -169,8 +169,9 @@ class Launcher:
         self._flying[flight.lid] = flight
         self._spawn(self._follow(flight), _WATCH)
 
-    def note_running(self, flight: Flight) -> None:
+    def note_running(self, flight: Flight, called_ms: int) -> None:
         """It runs on another replica: say so."""
+        self.note_call(flight, called_ms)
         self._reports.accepted[flight.lid] = flight
         self._wake()
 
@@ -198,10 +199,17 @@ class Launcher:
             return
         self._note_uncounted(flight)
         if outcome.called_ms is not None:
-            flight.note_call(outcome.called_ms)
+            self.note_call(flight, outcome.called_ms)
         self._reports.accepted.pop(flight.lid, None)
         self._reports.ended.append((flight, outcome))
         self._wake()
+
+    def note_call(self, flight: Flight, called_ms: int) -> None:
+        """As its target tells it."""
+        if self._targets[flight.kind].looks_up:
+            flight.note_recorded_call(called_ms)
+        else:
+            flight.note_call(called_ms)
 
     def withdraw(self, flights: Sequence[Flight]) -> None:
         """They were to be called and will not be, by us."""
@@ -298,6 +306,12 @@ class Launcher:
             found[_key(flight)] = _with_call(flight, outcome)
         return found
 
+    def calls_under_way(self) -> dict[_Key, int]:
+        """When the calls were made that are under way, as far as that is known and not written down yet."""
+        return {
+            _key(flight): flight.called_ms for flight in self._flying.values() if flight.called_ms is not None
+        }
+
     def uncalled(self) -> set[_Key]:
         """What was withdrawn, and is not written down yet: no call of it was made in this term, and none will be."""
         withdrawn = (*self._reports.withdrawn, *self._reports.expired, *self._unconfirmed_uncalled)
@@ -389,9 +403,10 @@ class Launcher:
         outcome = await target.launch(self._empowered(flight, isinstance(target, PatientTarget)))
         if _was_not_made(flight, outcome):
             return None
-        if outcome.called_ms is None and target.looks_up and outcome.verdict is Verdict.UNKNOWN:
+        is_open = outcome.verdict in (Verdict.UNKNOWN, Verdict.ACCEPTED)
+        if outcome.called_ms is None and target.looks_up and is_open:
             return outcome  # its record does not tell whether it was called
-        flight.note_call(outcome.called_ms or now_ms)
+        self.note_call(flight, outcome.called_ms or now_ms)
         return outcome
 
     def _empowered(self, flight: Flight, is_patient: bool) -> Order:
@@ -424,11 +439,13 @@ class Launcher:
         self._wake()
 
     async def _follow(self, flight: Flight) -> None:
-        """It runs: say so, and wait for its end."""
+        """It runs: say so, and wait for its end. A record may tell that somebody is about to start it: then there is
+        nothing to say until its start or its end is known."""
         target = self._targets[flight.kind]
         flight.drop_payload()
-        self._reports.accepted[flight.lid] = flight
-        self._wake()
+        if flight.called_ms is not None or not target.looks_up:
+            self._reports.accepted[flight.lid] = flight
+            self._wake()
         try:
             if flight.cancel is not None:
                 await target.cancel(flight.order)

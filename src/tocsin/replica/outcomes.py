@@ -142,7 +142,7 @@ def _told_call(flight: Flight, now_ms: int) -> int | None:
     """None: at once, or it is not known."""
     called_ms, order = _call_of(flight, now_ms), flight.order
     is_first = order.attempt == 1 and not flight.doubted
-    if called_ms is None or (is_first and called_ms - order.generated_at_ms <= CALLED_AT_ONCE_MS):
+    if called_ms is None or (is_first and abs(called_ms - order.generated_at_ms) <= CALLED_AT_ONCE_MS):
         return None
     return called_ms
 
@@ -150,7 +150,7 @@ def _told_call(flight: Flight, now_ms: int) -> int | None:
 def _call_of(flight: Flight, now_ms: int) -> int | None:
     if flight.called_ms is None:
         return None
-    return max(min(flight.called_ms, now_ms), flight.order.generated_at_ms)
+    return flight.called_ms if flight.called_ms <= now_ms else max(now_ms, flight.order.generated_at_ms)
 
 
 def _ended_ms(flight: Flight, outcome: Outcome, now_ms: int) -> int:

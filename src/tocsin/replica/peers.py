@@ -27,6 +27,8 @@ class Fate(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
     reason: str = ""
     """Why it is unknown; empty: that replica no longer knows."""
+    called_ms: int | None = None
+    """When the call was made that is under way; None: that is not known, or stands in the journal."""
 
 
 class Answered(msgspec.Struct, frozen=True):

@@ -93,7 +93,11 @@ class Workshop:
         work = self._works.get((name, attempt))
         if work is None:
             return None
-        return work.ended.result() if work.ended.done() else ACCEPTED
+        return (
+            work.ended.result()
+            if work.ended.done()
+            else msgspec.structs.replace(ACCEPTED, called_ms=work.called_ms)
+        )
 
     def _lie(self, name: str, attempt: int) -> Outcome | None:
         self._receivers.lied(name)

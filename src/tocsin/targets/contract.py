@@ -138,7 +138,8 @@ class Target(Protocol):
 
     async def lookup(self, order: Order) -> Outcome | None:
         """What became of this attempt, asked by name. None: certain that it never started, and the same
-        attempt may be launched. ``unknown``: it cannot be told."""
+        attempt may be launched. ``unknown``: it cannot be told. ``accepted`` without ``called_ms``: somebody has it,
+        and may be about to make the call."""
         ...
 
     async def cancel(self, order: Order) -> None:

@@ -323,7 +323,7 @@ class ExecTarget:
             return
         match message["event"]:
             case "started":
-                answer = ACCEPTED
+                answer = msgspec.structs.replace(ACCEPTED, called_ms=self._clock.wall_ms())
             case "taken":
                 answer = self._archive.look(Record(path)).outcome or ACCEPTED
                 del self._charges[path]
@@ -371,10 +371,11 @@ class ExecTarget:
             self._waiters -= 1
 
     def _with_start(self, record: Record, outcome: Outcome) -> Outcome:
-        """With the moment at which its command began, as far as the record knows it."""
+        """With the moment at which its command began, as the record knows it; or else when its keeper said so."""
         if outcome.is_too_late:
             return outcome
-        return msgspec.structs.replace(outcome, called_ms=self._archive.started_ms(record))
+        called_ms = self._archive.started_ms(record)
+        return outcome if called_ms is None else msgspec.structs.replace(outcome, called_ms=called_ms)
 
     def _drop(self, record: Record, charge: Charge) -> None:
         if self._charges.get(record.path) is charge:

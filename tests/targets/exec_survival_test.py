@@ -260,6 +260,22 @@ def a_command_whose_keeper_died_with_the_cancellation_is_ended_by_who_watches_it
     run(test)
 
 
+def a_time_out_is_enforced_when_the_keeper_is_dead(tmp_path: Path) -> None:
+    async def test() -> None:
+        place, ready = tmp_path / "exec", fifo(tmp_path / "ready")
+        async with opened(place) as target:
+            order = shell(f"trap '' TERM; echo $$ > {ready}; while :; do sleep 0.1; done", timeout_s=2.0)
+            assert (await target.launch(order)).verdict is Verdict.ACCEPTED
+            command = int(await line_from(ready))
+            end = asyncio.create_task(target.watch(order))
+            keeper = pid_of(_record(place, order).claimed_by() or "")
+            os.kill(keeper, signal.SIGKILL)
+            assert (await end).verdict is Verdict.UNKNOWN
+            assert gone(command)
+
+    run(test)
+
+
 def what_a_person_asks_for_again_is_not_taken_for_a_forgotten_launch_of_the_same_name(
     tmp_path: Path,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import itertools
+import math
 import os
 import resource
 import signal
@@ -26,7 +27,7 @@ from tocsin.targets.exec.epoch import Epoch
 from tocsin.targets.exec.lease_file import Lease
 from tocsin.targets.exec.link import Link
 from tocsin.targets.exec.orders import ExecSettings, base_env, for_keeper
-from tocsin.targets.exec.processes import identity
+from tocsin.targets.exec.processes import began_s, identity
 from tocsin.targets.exec.reach import send_signal, until_gone
 from tocsin.targets.exec.records import VOID, Record
 from tocsin.targets.permissions import Permissions
@@ -147,9 +148,14 @@ class ExecTarget:
             if finding.outcome is not None:
                 self._drop(record, charge)
                 return self._with_start(record, finding.outcome)
-            if finding.keeper is None and finding.command is not None and record.cancel_asked():
+            left_s = self._left_s(order, finding.command)
+            if (
+                finding.keeper is None
+                and finding.command is not None
+                and (record.cancel_asked() or left_s == 0)
+            ):
                 self._end_unkept(finding.command)
-            await self._until_news(finding, charge.ended)
+            await self._until_news(finding, charge.ended, left_s or _LOOK_LATER_S)
         return self._with_start(record, charge.ended.result())
 
     async def lookup(self, order: Order) -> Outcome | None:
@@ -351,20 +357,31 @@ class ExecTarget:
             await asyncio.wait([charge.handed])
         return self._recorded(record)
 
-    async def _until_news(self, finding: Finding, told: asyncio.Future[Outcome]) -> None:
-        """Until the command has ended or its end was told. The end of its keeper says nothing: it may see to
-        other orders. So the short while in which it writes the record is not announced by anything."""
+    def _left_s(self, order: Order, command: str | None) -> float:
+        """How long until its time is up; without end if there is no time-out."""
+        began = None if command is None or order.timeout_s is None else began_s(command, self._archive.boot)
+        if began is None or order.timeout_s is None:
+            return math.inf
+        return max(0.0, began + order.timeout_s - self._clock.elapsed_s())
+
+    async def _until_news(self, finding: Finding, told: asyncio.Future[Outcome], most_s: float) -> None:
+        """Until the command has ended or its end was told, or for so long: its keeper stops it when its time is up,
+        unless it was killed. The end of its keeper says nothing: it may see to other orders. So the short while in
+        which it writes the record is not announced by anything."""
         if finding.command is None:
             await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
             return
         if (
             self._waiters >= self._waiters_max
         ):  # the other descriptors are for whoever has to write and answer
-            await asyncio.wait([told], timeout=_LOOK_LATER_S)
+            await asyncio.wait([told], timeout=min(_LOOK_LATER_S, most_s))
             return
         self._waiters += 1
         try:
-            await until_gone(finding.command, self._archive.boot, told)
+            async with asyncio.timeout(None if math.isinf(most_s) else most_s):
+                await until_gone(finding.command, self._archive.boot, told)
+        except TimeoutError:
+            return
         except OSError:  # no descriptor to wait with
             await asyncio.wait([told], timeout=_LOOK_AGAIN_S)
         finally:

@@ -69,11 +69,16 @@ def a_log_that_nobody_reads_keeps_nobody_waiting_and_tells_what_it_left_out():
         stderr=subprocess.PIPE,
         text=True,
     )
+    assert running.stdin is not None
     assert running.stdout is not None
     assert running.stderr is not None
     assert running.stdout.readline() == "39999\n"  # nobody has read a line of the log yet
-    _, err = running.communicate(timeout=20)
-    lines = [json.loads(line) for line in err.splitlines()]
+    read = []
+    while not read or "log lines were left out" not in read[-1]:
+        read.append(running.stderr.readline())
+    running.stdin.close()
+    lines = [json.loads(line) for line in [*read, *running.stderr]]
+    running.wait(20)
     told = [line["lines"] for line in lines if line["event"] == "log lines were left out"]
     assert told
     assert sum(told) + len([line for line in lines if "number" in line]) == 40_000

@@ -33,7 +33,9 @@ class LogStream:
 
     def write(self, text: str) -> int:
         with self._changed:
-            if self._waiting + len(text) > WAITING_MAX:
+            # The line that tells how many were left out always finds room, or their number would be lost too.
+            is_full = self._waiting + len(text) > WAITING_MAX
+            if is_full and threading.current_thread() is not self._thread:
                 self._lost += 1
                 return len(text)
             self._lines.append(text)

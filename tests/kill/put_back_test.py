@@ -94,7 +94,7 @@ def what_was_launched_since_the_copy_is_not_launched_again(
         put_back(tmp_path / "copy", service.data)
         service.start()
         service.wait_ready()
-        assert any("lost" in issue for issue in service.status()["issues"])
+        assert "was lost" in service.why("once", once_s)
         again_s = time.time()
         wait_for(lambda: _newest_s(commands) > again_s, "launches to go on after the lost time")
         doubled = {

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.api.access_test import token
+from tests.api.logins import log_in, log_out
 from tests.cli.conftest import Command
 from tests.ports import own_port
 
@@ -385,6 +387,11 @@ def a_token_hears_of_what_it_reaches_and_no_longer_than_it_is_valid(guarded):
     guarded.create("theirs/two")
     guarded.create("mine/two")
     assert next(events)["schedule"] == "mine/two"
+    for name in ("another", "yet-another"):  # tokens and logins of others end nobody's stream
+        log_out(guarded, log_in(guarded, token(guarded, name, "read")))
+        assert guarded.ask("DELETE", f"/v1/tokens/{name}").status == 204
+    guarded.create("mine/three")
+    assert next(events)["schedule"] == "mine/three"
     assert guarded.ask("DELETE", "/v1/tokens/listener").status == 204
     assert list(events) == [], "the stream ends"
     reader.close()

@@ -12,6 +12,7 @@ import pytest
 import structlog
 from tests.api.conftest import Service, eventually
 
+from tocsin.api.door import failed_logins
 from tocsin.api.door.failed_logins import ADDRESSES_MAX, LOGGED_EVERY_S, OTHERS, FailedLogins
 from tocsin.api.door.proxies import BehindProxies, TrustedProxies
 from tocsin.clock import SystemClock
@@ -188,25 +189,47 @@ def _lines(service: Service, event: str, least: int) -> list[dict[str, Any]]:
 
 
 def an_address_that_guesses_on_is_logged_once_a_minute_with_the_number() -> None:
-    clock = _Clock()
-    failed = FailedLogins(Metrics(), clock)
-    with structlog.testing.capture_logs() as lines:
+    async def guess() -> None:
+        clock = _Clock()
+        failed = FailedLogins(Metrics(), clock)
         for _ in range(5):
             failed.note("192.0.2.1", "wrong")
         clock.ahead_s += LOGGED_EVERY_S
         failed.note("192.0.2.1", "wrong")
+
+    with structlog.testing.capture_logs() as lines:
+        asyncio.run(guess())
     assert [line["times"] for line in lines] == [1, 5]
 
 
+def the_number_of_guesses_is_logged_also_if_no_other_one_comes(monkeypatch) -> None:
+    monkeypatch.setattr(failed_logins, "LOGGED_EVERY_S", 0.2)
+
+    async def guess() -> list[Any]:
+        with structlog.testing.capture_logs() as lines:
+            failed = FailedLogins(Metrics(), SystemClock())
+            for _ in range(31):
+                failed.note("192.0.2.1", "wrong")
+            async with asyncio.timeout(10):
+                while len(lines) < 2:  # noqa: ASYNC110  # why: a log sends no events
+                    await asyncio.sleep(0.02)
+        return [line["times"] for line in lines]
+
+    assert asyncio.run(guess()) == [1, 30]
+
+
 def from_a_thousand_addresses_the_log_stays_short() -> None:
-    clock = _Clock()
-    failed = FailedLogins(Metrics(), clock)
-    with structlog.testing.capture_logs() as lines:
-        for n in range(3 * ADDRESSES_MAX):
-            failed.note(f"2001:db8::{n:x}", "wrong")
-    assert len(lines) == ADDRESSES_MAX + 1
-    assert lines[-1]["address"] == OTHERS
-    clock.ahead_s += LOGGED_EVERY_S
-    with structlog.testing.capture_logs() as lines:
-        failed.note("192.0.2.1", "wrong")
-    assert lines[0]["address"] == "192.0.2.1"
+    async def guess() -> None:
+        clock = _Clock()
+        failed = FailedLogins(Metrics(), clock)
+        with structlog.testing.capture_logs() as lines:
+            for n in range(3 * ADDRESSES_MAX):
+                failed.note(f"2001:db8::{n:x}", "wrong")
+        assert len(lines) == ADDRESSES_MAX + 1
+        assert lines[-1]["address"] == OTHERS
+        clock.ahead_s += LOGGED_EVERY_S
+        with structlog.testing.capture_logs() as lines:
+            failed.note("192.0.2.1", "wrong")
+        assert lines[0]["address"] == "192.0.2.1"
+
+    asyncio.run(guess())

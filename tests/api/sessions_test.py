@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 
 import pytest
 from tests.api.access_test import token
@@ -10,6 +11,7 @@ from tests.api.conftest import Answer, Service
 from tests.api.logins import log_in, log_out
 
 from tocsin.api.door.sessions import KEPT_HERE_S, Sessions, length_of
+from tocsin.api.resources.streams import STREAMS_OF_ONE_MAX
 from tocsin.clock import SystemClock
 from tocsin.errors import Forbidden, InvalidInput, NoLeader, Unauthenticated, Uncertain
 from tocsin.model.command import OpenSession, RevokeToken
@@ -95,6 +97,19 @@ def whoever_logs_in_again_and_again_ends_their_oldest_sessions(guarded):
     assert len(_token(guarded, "again")["sessions"]) == SESSIONS_MAX
     assert [_ask(guarded, kept).status for kept in opened[:2]] == [401, 401]
     assert _ask(guarded, opened[-1]).status == 200
+
+
+def sessions_share_the_limits_of_their_token(guarded):
+    reads = token(guarded, "counted", "read")
+    kept = [log_in(guarded, reads) for _ in range(2)]
+    streams = []
+    for number in range(STREAMS_OF_ONE_MAX + 1):
+        connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=20)
+        connection.request("GET", "/v1/events", headers={"Cookie": f"tocsin={kept[number % 2]}"})
+        streams.append((connection, connection.getresponse().status))
+    assert [status for _, status in streams] == [200] * STREAMS_OF_ONE_MAX + [503]
+    for connection, _ in streams:
+        connection.close()
 
 
 def a_session_outlives_the_process_and_ends_with_its_length(tmp_path, start):

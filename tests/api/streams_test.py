@@ -34,6 +34,10 @@ def _with_replica(data: Path, work: Callable[[Replica], Awaitable[Any]]) -> Any:
     return asyncio.run(run())
 
 
+async def _stays() -> bool:
+    return True
+
+
 def _put(id: str) -> PutSchedule:
     return PutSchedule(convert({"id": id, "cron": "0 0 29 2 *", "target": {"kind": "null"}}))
 
@@ -50,7 +54,7 @@ def a_reader_that_was_overtaken_is_told_what_it_missed(tmp_path: Path) -> None:
         for number in range(4):
             await replica.propose(_put(f"s{number}"))
         wanted = Wanted("", None, frozenset(), lambda _: True)
-        frames = _frames(replica, Streams(replica), Place(1, 0), "", wanted, lambda: True, True)
+        frames = _frames(replica, Streams(replica), Place(1, 0), "", wanted, _stays, True)
         await anext(frames)
         assert _data(await anext(frames))[0]["id"] == f"1.0-{replica.meta.mark}"
         await replica.snapshot_now()

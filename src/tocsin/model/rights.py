@@ -65,7 +65,13 @@ NEEDS: dict[type[Command], str] = {
 def caller_of(token: Token) -> Caller:
     """Whoever comes with it."""
     return Caller(
-        token.name, frozenset(token.scopes), token.prefixes, token.id, token.expires_ms, token.targets
+        token.name,
+        frozenset(token.scopes),
+        token.prefixes,
+        token.id,
+        token.expires_ms,
+        token.targets,
+        token.opened_by or token.id,
     )
 
 

@@ -53,6 +53,8 @@ class Token(msgspec.Struct, frozen=True):
     prefixes: tuple[str, ...] = ()
     expires_ms: int | None = None
     targets: tuple[str, ...] = ()
+    opened_by: str = ""
+    """Of a session: the id of the token that opened it."""
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -127,6 +129,8 @@ class Caller(NamedTuple):
     """The id of the token, or of the session, that it came with."""
     expires_ms: int | None = None
     targets: tuple[str, ...] = ()
+    account: str = ""
+    """The id of the token, also of a session that it opened: what is limited for each token is counted by it."""
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or ADMIN in self.scopes or (scope == READ and bool(self.scopes))

@@ -11,7 +11,7 @@ from tocsin.model.token import SessionView, Token, TokenView
 _COLUMNS = "id, name, hash, scopes, prefixes, expires_ms, targets"
 _SESSIONS = (
     "SELECT session.id, name, session.hash, scopes, prefixes, "
-    "min(session.expires_ms, coalesce(token.expires_ms, session.expires_ms)), targets "
+    "min(session.expires_ms, coalesce(token.expires_ms, session.expires_ms)), targets, token.id "
     "FROM session JOIN token ON token.id = session.token"
 )
 """A session is a token for a while: it may do what the token may, and has an id and a secret of its own."""
@@ -37,7 +37,14 @@ def find(db: sqlite3.Connection, id: str) -> Token | None:
 
 
 def _token(
-    id: str, name: str, hash: bytes, scopes: str, prefixes: str, expires_ms: int | None, targets: str
+    id: str,
+    name: str,
+    hash: bytes,
+    scopes: str,
+    prefixes: str,
+    expires_ms: int | None,
+    targets: str,
+    opened_by: str = "",
 ) -> Token:
     return Token(
         id,
@@ -47,6 +54,7 @@ def _token(
         tuple(json.loads(prefixes)),
         expires_ms,
         tuple(json.loads(targets)),
+        opened_by,
     )
 
 

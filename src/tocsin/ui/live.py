@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 
 import msgspec
 from litestar import get
 from litestar.di import NamedDependency
 
 from tocsin.api.door.access import WhoAsks
-from tocsin.api.resources.events import KEEP_ALIVE_S, stay
+from tocsin.api.resources.events import KEEP_ALIVE_S, MayStay, stay
 from tocsin.api.resources.streams import EventStream, Streams
 from tocsin.api.service import Given
 from tocsin.replica.replica import Replica
@@ -30,19 +30,17 @@ EVERY_S = 1.0
 async def live(caller: WhoAsks, service: Given, streams: NamedDependency[Streams]) -> EventStream:
     """Ticks, each with how far this replica is and who leads."""
     streams.check_room(caller)
-    ticks = _ticks(service.replica, streams.ending, stay(service.replica, caller))
-    return EventStream(streams, caller.token, ticks)
+    ticks = _ticks(service.replica, streams.ending, stay(service, caller))
+    return EventStream(streams, caller.account, ticks)
 
 
 HANDLERS = (live,)
 
 
-async def _ticks(
-    replica: Replica, ending: asyncio.Event, may_stay: Callable[[], bool]
-) -> AsyncGenerator[bytes, None]:
+async def _ticks(replica: Replica, ending: asyncio.Event, may_stay: MayStay) -> AsyncGenerator[bytes, None]:
     yield b"retry: 1000\n" + _tick(replica)
     seen = replica.meta.seq
-    while may_stay():
+    while await may_stay():
         # Not wait_for: before Python 3.12 it swallows a cancellation that comes with the entry waited for, and then a
         # reader who has left, as one does who acts and goes on to another page, would be told for ever.
         with contextlib.suppress(TimeoutError):

@@ -102,6 +102,7 @@ class Doorkeeper:
         self._held: dict[str, Token] = {}
         self._sessions: dict[str, Token] = {}
         self._held_of = -1
+        self._reading = asyncio.Lock()
         self._used_ms: dict[str, int] = {}
         self._noted_ms: dict[str, int] = {}
         self._noting: asyncio.Task[None] | None = None
@@ -167,12 +168,16 @@ class Doorkeeper:
 
     async def _tokens(self) -> dict[str, Token]:
         """All tokens, read again, with the sessions, when one was made or revoked."""
-        newest = self._replica.meta.tokens_seq
-        if newest != self._held_of:
-            self._held, self._sessions = await self._replica.read(
-                lambda db: (kept.held(db), kept.sessions(db))
-            )
-            self._held_of = newest
+        if self._replica.meta.tokens_seq != self._held_of:
+            async with (
+                self._reading
+            ):  # all open streams come here when something has changed: one of them reads
+                newest = self._replica.meta.tokens_seq
+                if newest != self._held_of:
+                    self._held, self._sessions = await self._replica.read(
+                        lambda db: (kept.held(db), kept.sessions(db))
+                    )
+                    self._held_of = newest
         return self._held
 
     async def _session(self, id: str) -> Token | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 import structlog
@@ -41,11 +42,22 @@ class FailedLogins:
                 address = OTHERS
         noted = self._by_address.get(address)
         if noted is not None and now_s - noted.logged_s < LOGGED_EVERY_S:
+            if not noted.unlogged:
+                left_s = LOGGED_EVERY_S - (now_s - noted.logged_s)
+                asyncio.get_running_loop().call_later(left_s, self._log_rest, address, reason)
             self._by_address[address] = noted._replace(unlogged=noted.unlogged + 1)
             return
-        count = 1 if noted is None else noted.unlogged + 1
-        log.warning("authentication failed", address=address, reason=reason, times=count)
-        self._by_address[address] = _Noted(now_s, 0)
+        self._log(address, reason, 1 if noted is None else noted.unlogged + 1)
+
+    def _log_rest(self, address: str, reason: str) -> None:
+        """The minute is over: tell how many came in it, also if no other one comes."""
+        noted = self._by_address.get(address)
+        if noted is not None and noted.unlogged:
+            self._log(address, reason, noted.unlogged)
+
+    def _log(self, address: str, reason: str, times: int) -> None:
+        log.warning("authentication failed", address=address, reason=reason, times=times)
+        self._by_address[address] = _Noted(self._clock.elapsed_s(), 0)
 
     def _forget(self, now_s: float) -> None:
         recent = {

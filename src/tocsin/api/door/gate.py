@@ -60,7 +60,7 @@ class Gate:
         else:
             guard.check_came_from_us(scope["method"], headers)
             caller = await self._caller(headers, address_of(scope))
-            self._pace.take(caller.token or address_of(scope))
+            self._pace.take(caller.account or address_of(scope))
         scope["state"] = {**(scope.get("state") or {}), "caller": caller}
         scope["path"] = addresses.routed(path)
 

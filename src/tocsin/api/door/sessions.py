@@ -98,7 +98,9 @@ class Sessions:
         if session is None or opener is None:
             return None
         ends_ms = min(session.expires_ms, opener.expires_ms or session.expires_ms)
-        return msgspec.structs.replace(opener, id=id, hash=session.hash, expires_ms=ends_ms)
+        return msgspec.structs.replace(
+            opener, id=id, hash=session.hash, expires_ms=ends_ms, opened_by=opener.id
+        )
 
     async def _record(self, command: OpenSession) -> bool:
         """False: nobody does, or nobody knows."""

@@ -140,7 +140,7 @@ class Import:
         try:
             rows_max = ROWS_MAX if self._mode == "create" else REPLACED_MAX
             rules = Rules(self._caller, self._service.permissions, rows_max)
-            async with Readers(self._service.readers, rules, self._caller.token) as readers:
+            async with Readers(self._service.readers, rules, self._caller.account) as readers:
                 async for block in blocks(request.stream()):
                     if not block.text.isspace():
                         await ahead.put(readers.read(block, self._service.now_ms() // 1000))

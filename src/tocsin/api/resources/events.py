@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
@@ -16,8 +16,8 @@ from tocsin.api import query
 from tocsin.api.description.about import about
 from tocsin.api.door.access import WhoAsks
 from tocsin.api.resources.streams import STREAM_PATHS, EventStream, Streams, frame_of
-from tocsin.api.service import Given
-from tocsin.errors import Gap, InvalidInput, NoLeader
+from tocsin.api.service import Given, Service
+from tocsin.errors import Gap, InvalidInput, NoLeader, Unauthenticated
 from tocsin.model.event import END, GAP, KINDS, Event, Place, kinds_of, place_behind
 from tocsin.model.rights import require_reach
 from tocsin.model.token import Caller
@@ -104,9 +104,9 @@ async def events(
     wanted = Wanted(prefix, schedule, kinds_of(given, field="kind"), _visible(caller))
     place, lost = await _start(replica, last_event_id, after)
     streams.check_room(caller)
-    may_stay = stay(replica, caller)
+    may_stay = stay(service, caller)
     return EventStream(
-        streams, caller.token, _frames(replica, streams, place, lost, wanted, may_stay, follow)
+        streams, caller.account, _frames(replica, streams, place, lost, wanted, may_stay, follow)
     )
 
 
@@ -118,16 +118,25 @@ def _visible(caller: Caller) -> Callable[[str], bool]:
     return caller.reaches
 
 
-def stay(replica: Replica, caller: Caller) -> Callable[[], bool]:
-    """Whoever came with a token shows it again when tokens were changed, and now and then: it may have expired."""
-    if not caller.token:
-        return lambda: True
-    of_seq, until_s = replica.meta.tokens_seq, replica.clock.elapsed_s() + TOKEN_TRUSTED_S
-    if caller.expires_ms is not None:
-        until_s = min(
-            until_s, replica.clock.elapsed_s() + (caller.expires_ms - replica.clock.wall_ms()) / 1000
-        )
-    return lambda: replica.meta.tokens_seq == of_seq and replica.clock.elapsed_s() < until_s
+MayStay = Callable[[], Awaitable[bool]]
+"""Asked again and again: may this reader stay?"""
+
+
+def stay(service: Service, caller: Caller) -> MayStay:
+    """Whoever came with a token stays as long as it is valid, and shows it again now and then."""
+    clock = service.replica.clock
+    until_s = clock.elapsed_s() + TOKEN_TRUSTED_S
+
+    async def may_stay() -> bool:
+        if not caller.token:
+            return True
+        try:
+            await service.doorkeeper.check_still_valid(caller)
+        except Unauthenticated:
+            return False
+        return clock.elapsed_s() < until_s
+
+    return may_stay
 
 
 async def _start(replica: Replica, header: str | None, after: str | None) -> tuple[Place, str]:
@@ -180,7 +189,7 @@ async def _frames(
     place: Place,
     lost: str,
     wanted: Wanted,
-    may_stay: Callable[[], bool],
+    may_stay: MayStay,
     follow: bool,
 ) -> AsyncGenerator[bytes, None]:
     """All that this reader is told, in portions."""
@@ -191,8 +200,8 @@ async def _frames(
     if lost:
         yield _loss(replica, place, lost)
     spoken_s = clock.elapsed_s()
-    while may_stay():
-        while place.seq <= upto and may_stay():
+    while await may_stay():
+        while place.seq <= upto and await may_stay():
             place, frames = await _next(replica, streams, place, wanted)
             if not frames and clock.elapsed_s() - spoken_s > KEEP_ALIVE_S:
                 frames = _still_here(replica, place)

@@ -62,8 +62,8 @@ class Streams:
 
     def check_room(self, caller: Caller) -> None:
         """Raise if there are so many readers that one more is refused, of all or of one token."""
-        of_token = sum(token == caller.token for token in self._readers.values())
-        if caller.token and of_token >= STREAMS_OF_ONE_MAX:
+        of_token = sum(token == caller.account for token in self._readers.values())
+        if caller.account and of_token >= STREAMS_OF_ONE_MAX:
             raise HttpRefusal(
                 503,
                 f"{STREAMS_OF_ONE_MAX} streams of events are open for the token {caller.name!r}",

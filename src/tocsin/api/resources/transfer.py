@@ -111,7 +111,7 @@ async def import_schedules(
     ] = "skip",
 ) -> ASGIStreamingResponse:
     """Schedules, a line of JSON each. The answer tells of each line that is refused, of progress, and sums up."""
-    service.readers.check_room(caller.token)
+    service.readers.check_room(caller.account)
     work = Import(service, caller, mode, check == "true", past == "skip")
     return _BothWays(iterator=work.carry_out(request), media_type=MEDIA_TYPE, status_code=200)
 

@@ -51,8 +51,9 @@ class _Storm:
                     self._town.silent.add(name)
                     self._town.handles[name].cut()
                 case "slow":
-                    self._town.handles[name].deadline_s = 1.0
-                    self._town.handles[name].gate = asyncio.Event()
+                    handle = self._town.handles[name]
+                    handle.deadline_s = 1.0
+                    handle.gate = handle.gate or asyncio.Event()  # another one would never be opened
                 case "restart":
                     await self._restart(name)
                 case "silent":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.needs import lacking
-from tests.targets.exec_support import opened, run, shell
+from tests.targets.exec_support import opened, run, shell, until
 
 from tocsin.model.target import ExecLimits
 from tocsin.targets.contract import Order, Outcome, Verdict
@@ -140,6 +141,29 @@ def a_process_that_a_command_leaves_behind_goes_on(tmp_path: Path) -> None:
 
 
 # What the kernel is told, as far as this machine's controllers cannot show it
+
+
+@pytest.mark.parametrize(
+    ("left", "spec"),
+    [
+        ("trap '' TERM; while :; do sleep 0.2; done", {"timeout_s": 2}),
+        ("while :; do :; done", {"limits": ExecLimits(cpu_seconds=1)}),
+    ],
+)
+def what_a_command_leaves_behind_keeps_its_time_out_and_its_limits(
+    tmp_path: Path, left: str, spec: dict[str, Any]
+) -> None:
+    _need_groups(tmp_path)
+    file = tmp_path / "pid"
+    order = shell(f'setsid sh -c "echo \\$\\$ > {file}; {left}" > /dev/null 2>&1 & true', **spec)
+    assert _ended(tmp_path / "exec", order).verdict is Verdict.SUCCEEDED
+    _until_written(file)
+    process = int(file.read_text())
+
+    async def work() -> None:
+        await until(lambda: not _is_alive(process))
+
+    run(work)
 
 
 def limits_are_written_where_the_controllers_are(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import time
 
 from tocsin.targets.authority import AUTHORITY_ENDED
 from tocsin.targets.exec import cgroup, command, lease
-from tocsin.targets.exec.processes import identity
+from tocsin.targets.exec.processes import exit_now, identity
 from tocsin.targets.exec.records import Record
 from tocsin.targets.exec.watch import Watch, ending
 
@@ -86,7 +86,9 @@ class Keeper:
         watch = Watch(record, order, pid, readable, self._wake, mouth, own)
         watch.until_over()
         how = watch.ending()
-        if own is not None:
+        if watch.leaves_some:
+            _mind(watch)
+        elif own is not None:
             own.remove()
         return how
 
@@ -96,6 +98,24 @@ class Keeper:
             return None
         self._groups += 1
         return cgroup.made(order["groups"], f"{os.getpid()}-{self._groups}", order["limits"])
+
+
+def _mind(watch: Watch) -> None:
+    """In a process of its own: the keeper itself writes down how the command ended, and sees to other orders."""
+    try:
+        child = os.fork()
+    except OSError:
+        return  # there is no room for one more process: then nobody minds them
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        if os.fork() == 0:  # nobody has to wait for the end of this one
+            signal.set_wakeup_fd(-1)
+            os.closerange(0, os.sysconf("SC_OPEN_MAX"))
+            watch.until_none_is_left()
+    finally:
+        exit_now(0)
 
 
 def _claim(record: Record, order: dict[str, Any], boot: str) -> dict[str, Any] | None:

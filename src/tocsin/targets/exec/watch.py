@@ -75,6 +75,7 @@ class Watch:
         self._kill_at: float | None = None
         self._killed = False
         self._exited = False
+        self._is_reaped = False
         self._output: int | None = output
         self._capture = Capture(record, order["head_max"], order["tail_max"])
         self._flush_at = 0.0
@@ -105,6 +106,7 @@ class Watch:
     def ending(self) -> dict[str, Any]:
         """How it ended. Until here the dead command kept its pid, so that no signal could hit a stranger."""
         code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        self._is_reaped = True
         exit_code = code if code >= 0 else 128 - code
         if self._why_stopped == "cancelled":
             return ending("cancelled", f"cancelled ({self._last_signal})", exit_code=exit_code)
@@ -118,6 +120,24 @@ class Watch:
         reason = f"exit status {code}" if code > 0 else f"killed by {_signal_name(-code)}"
         return ending("failed", reason, exit_code=exit_code)
 
+    @property
+    def leaves_some(self) -> bool:
+        """Has the command left processes behind that have a time-out or limits, and that nobody else enforces?"""
+        is_bound = self._deadline is not None or self._is_counted or bool(self._why_stopped)
+        return is_bound and self._group is not None and bool(self._group.pids())
+
+    def until_none_is_left(self) -> None:
+        """What the command has left behind in its control group keeps its limits and its time-out."""
+        assert self._group is not None
+        while self._group.pids():
+            now = _now()
+            if not self._why_stopped and ((self._deadline and now >= self._deadline) or self._excess()):
+                self._stop("left behind")
+            if self._kill_at is not None and now >= self._kill_at:
+                self._signal(signal.SIGKILL)
+            time.sleep(_COUNT_S)
+        self._group.remove()
+
     def _over(self) -> bool:
         """Ended, and if it had to be stopped, all of its process group with it."""
         if not self._exited:
@@ -127,7 +147,8 @@ class Watch:
     def _members(self) -> list[int]:
         """The processes of its control group, if it has one, and of its process group. The command itself is not among
         them when it has ended."""
-        found = set(group_members(self._pid))
+        # Once it is reaped its number may be that of another process group.
+        found = set() if self._is_reaped else set(group_members(self._pid))
         if self._group is not None:
             found.update(self._group.pids())
         return [pid for pid in found if pid != self._pid or not self._exited]

@@ -93,9 +93,12 @@ def a_wrong_token_is_refused_also_where_none_is_needed(service: Service) -> None
     assert service.ask("GET", "/v1/status").status == 200
 
 
-def guessing_is_slowed_down_and_nobody_else_is(start: Any, tmp_path: Any) -> None:
+@pytest.mark.parametrize("in_cookie", [False, True])
+def guessing_is_slowed_down_and_nobody_else_is(start: Any, tmp_path: Any, in_cookie: bool) -> None:
     service = start(tmp_path / "data", "--tokens", "always")
-    answers = [service.as_(NAME).ask("GET", "/v1/status") for _ in range(60)]
+    guesser = service.as_("" if in_cookie else NAME)
+    headers = {"Cookie": f"tocsin={NAME}"} if in_cookie else {}
+    answers = [guesser.ask("GET", "/v1/status", headers=headers) for _ in range(60)]
     assert {answer.status for answer in answers} == {401, 429}
     assert answers[-1].headers["retry-after"] == "1"
     service.token = (service.data / "admin.token").read_text().strip()

@@ -29,6 +29,10 @@ FORWARDED = [
     {"Via": "1.1 proxy"},
     {"X-Real-IP": "203.0.113.9"},
     {"X-FORWARDED-": ""},
+    {"X-Original-Forwarded-For": "203.0.113.9"},
+    {"True-Client-IP": "203.0.113.9"},
+    {"Client-IP": "203.0.113.9"},
+    {"CF-Connecting-IP": "203.0.113.9"},
 ]
 
 

@@ -89,10 +89,12 @@ def the_output_of_a_schedule_is_that_of_its_newest_launch_that_was_started(tocsi
 
 
 def an_output_cannot_command_the_terminal_unless_it_is_asked_for_raw(tocsin):
-    tocsin("add", "out/loud", NEVER, "--shell", r"printf 'a\tb\033]0;owned\007\r\nc\rd\302\233m\n'")
+    tocsin(
+        "add", "out/loud", NEVER, "--shell", r"printf 'a\tb\033]0;owned\007\r\nc\rd\302\233m\342\200\256\n'"
+    )
     tocsin("run", "out/loud", "--wait")
-    assert tocsin("output", "out/loud").out == "a\tb\\x1b]0;owned\\x07\nc\\x0dd\\x9bm\n"
-    assert tocsin("output", "out/loud", "--follow").out == "a\tb\\x1b]0;owned\\x07\nc\\x0dd\\x9bm\n"
+    assert tocsin("output", "out/loud").out == "a\tb\\x1b]0;owned\\x07\nc\\x0dd\\x9bm\\u202e\n"
+    assert tocsin("output", "out/loud", "--follow").out == "a\tb\\x1b]0;owned\\x07\nc\\x0dd\\x9bm\\u202e\n"
     raw = tocsin("output", "out/loud", "--raw").out
     assert "\x1b]0;owned\x07" in raw
     assert "\x9bm" in raw

@@ -69,7 +69,7 @@ class Gate:
             return await self._doorkeeper.caller(headers, peer)
         except Unauthenticated:
             # Only wrong ones are held back: whoever shares an address with a guesser still gets in.
-            if "authorization" in headers:
+            if "authorization" in headers or f"{access.COOKIE}=" in headers.get("cookie", ""):
                 self._guesses.take(peer)
             raise
 

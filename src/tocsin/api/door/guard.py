@@ -38,7 +38,9 @@ _KINDS = {
     "/login": _FORM,
     "/logout": _FORM,
 }
-_FORWARDED = re.compile(r"forwarded|via|x-forwarded-.*|x-real-ip")
+_FORWARDED = re.compile(
+    r"forwarded|via|x-(original-)?forwarded-.*|x-real-ip|([a-z-]+-)?client-ip|[a-z]+-connecting-ip"
+)
 _FOREIGN = ("cross-site", "same-site")
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 

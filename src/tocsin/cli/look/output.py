@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 _MAY_HAVE_STARTED = ("started", "running", "retrying", "succeeded", "failed", "cancelled", "in_doubt")
 _PAGE = 50
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters but tab and line feed: with them an output could rename the terminal's window, overwrite what
-stands there, or type for whoever looks."""
+stands there, or type for whoever looks. And those that turn the direction of the writing: with them it could show
+another text than it holds."""
 
 
 def output(
@@ -81,7 +82,11 @@ def write_output(found: OutputView, *, raw: bool) -> None:
 
 def escaped(text: str) -> str:
     """As a terminal may be given it. A line that ends with CR LF ends with LF."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text.replace("\r\n", "\n"))
+    return _CONTROL.sub(lambda found: _escape(ord(found[0])), text.replace("\r\n", "\n"))
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def _follow(url: str | None, given: str, attempt: int | None, as_json: bool, *, raw: bool) -> None:

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster sim test locked floors setup lint types imports bench bench-full clean
+.PHONY: help run cluster sim test locked floors setup lint types imports docs bench bench-full clean
 
 help:  ## What there is to do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ types: $(VENV)/.test
 
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.run  ## Write docs/settings.md anew, out of the code
+	$(BIN)/python docs/settings.py
 
 bench: $(VENV)/.bench  ## Speed beside others, as ratios measured in one run on this machine
 	$(BIN)/python -m bench $(WITH)

@@ -42,6 +42,8 @@ from tocsin.targets.secrets import SecretMissingError, SecretRules, Secrets
 _EXCERPT_BYTES_MAX = 4096
 _EXCERPT_CHARS_MAX = 300
 _EXCERPT_S = 1.0
+_NOT_SHOWN = "the answer is not shown, because the call carried a secret"
+"""A receiver may repeat what it was sent, cut short or in a form that nobody thinks of."""
 _LATE_S = 1.0
 """A time-out that fires so much too late tells that the process stood still: an answer may have come, and be unread."""
 _READ_S = 1.0
@@ -224,11 +226,11 @@ class _Call:
                 _silence(timeout_s, loop.time() - began_s), f"{late} within {timeout_s:g}s"
             )
         except (aiohttp.ClientError, OSError) as error:
-            why = self._secrets.hidden(_why(error))
+            why = _why(error)
             return self._interrupted(f"no answer: {why}", why)
-        except ValueError as error:  # what aiohttp makes of an address or a header it cannot send
+        except ValueError:  # what aiohttp makes of an address or a header it cannot send
             return self._interrupted(
-                f"no answer: {self._secrets.hidden(str(error))}", "the request cannot be made", permanent=True
+                "no answer: the request cannot be made", "the request cannot be made", permanent=True
             )
         finally:
             timer.cancel()
@@ -305,8 +307,9 @@ async def _excerpt(response: aiohttp.ClientResponse, secrets: Secrets) -> str:
                 data += await response.content.read(_EXCERPT_BYTES_MAX - len(data))
     if response.headers.get("Content-Encoding"):
         return ""
-    is_cut = len(data) >= _EXCERPT_BYTES_MAX
-    words = secrets.hidden(data.decode(errors="replace"), is_cut=is_cut).split()
+    if secrets.are_sent:
+        return _NOT_SHOWN
+    words = data.decode(errors="replace").split()
     return "".join(c for c in " ".join(words) if c.isprintable())[:_EXCERPT_CHARS_MAX]
 
 
@@ -324,4 +327,7 @@ def _why(error: Exception) -> str:
         return f"the certificate of {error.host} is not trusted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
-    return str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the connection was closed"
+    # No other text of an error: it may hold what was sent, or what came back.
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__

@@ -9,18 +9,13 @@ is told in the same words.
 
 from __future__ import annotations
 
-import html
-import json
 import os
-import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from urllib.parse import quote, quote_plus
 
 import msgspec
-from yarl import URL
 
 from tocsin.errors import InvalidInput
 from tocsin.model.hosts import hosts_of
@@ -148,36 +143,10 @@ class Secrets(msgspec.Struct, frozen=True):
     values: dict[str, str] = {}
     """By their references."""
 
-    def hidden(self, text: str, *, is_cut: bool = False) -> str:
-        """A receiver may repeat what it was sent: its answer without the values, in whatever form it repeats them.
-        ``is_cut``: the text may end in the middle of one."""
-        forms = {form for value in self.values.values() for form in _forms(value)}
-        if is_cut:
-            text = min((_without_beginning(form, text) for form in forms), key=len, default=text)
-        for form in sorted(forms, key=len, reverse=True):  # one may begin with another
-            text = text.replace(form, "***")
-        return text
-
-
-def _forms(value: str) -> Iterator[str]:
-    """As it is, as it is sent in an address, and as it stands in HTML and in JSON."""
-    yield value
-    encoded = quote(value, safe="")
-    sent = URL(f"http://host/{encoded}?{encoded}", encoded=False)
-    for form in (encoded, quote(value), quote_plus(value), sent.raw_query_string, sent.raw_path[1:]):
-        yield form
-        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), form)
-    yield html.escape(value)
-    yield html.escape(value, quote=False)
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-
-
-def _without_beginning(form: str, text: str) -> str:
-    for length in range(min(len(form), len(text)), 2, -1):
-        if text.endswith(form[:length]):
-            return text[:-length]
-    return text
+    @property
+    def are_sent(self) -> bool:
+        """Does the call itself carry some of them? The receiver may repeat them then, whole or in part, in any form."""
+        return bool(self.values)
 
 
 def as_text(use: Use, value: bytes) -> str:

@@ -168,6 +168,8 @@ class _Truth:
         from_ms = min([call.sent_ms for call in calls], default=float(row.started_ms or row.planned_ms))
         if not calls and clock_was_changed(self._history, self._history.began_ms, self._history.ended_ms):
             return ""  # when it was, in truth, nobody can tell
+        if row.doubt is not None and any(row.planned_ms <= lost.at_ms for lost in self._history.lost):
+            return ""  # it waited when the record was lost, and may have been called in that time
         until_ms = max(float(row.ended_ms or self._history.ended_ms), from_ms)
         spare_ms = self._history.clock_error_ms + 1000
         if any(at <= until_ms + spare_ms and from_ms - spare_ms <= until for at, until in self._troubles):

@@ -174,18 +174,25 @@ class Watch:
             self._output = None
 
     def _note_exit(self) -> None:
-        self._exited = True
-        self._poll.unregister(self._pidfd)
+        if not self._exited:
+            self._exited = True
+            self._poll.unregister(self._pidfd)
+
+    def _has_exited(self) -> bool:
+        """Asked once more: the disk may have hung since the last look, for longer than the command had left."""
+        if not self._exited and os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            self._note_exit()
+        return self._exited
 
     def _hear_cancel(self) -> None:
         os.read(self._wake, 4096)
         # The signal may have been meant for an order that this keeper saw through before.
-        if not self._exited and not self._why_stopped and self._record.cancel_asked():
+        if not self._why_stopped and self._record.cancel_asked() and not self._has_exited():
             self._stop("cancelled")
 
     def _mind_the_clock(self) -> None:
         now = _now()
-        if self._deadline is not None and now >= self._deadline and not self._exited:
+        if self._deadline is not None and now >= self._deadline and not self._has_exited():
             self._deadline = None
             if not self._why_stopped:
                 self._stop(f"timed out after {self._timeout_s:g}s")
@@ -195,7 +202,7 @@ class Watch:
             self._signal(signal.SIGKILL)
         if self._is_counted and now >= self._count_at and not self._exited:
             self._count_at = now + _COUNT_S
-            if not self._why_stopped and (why := self._excess()):
+            if not self._why_stopped and (why := self._excess()) and not self._has_exited():
                 self._stop(why)
         if self._capture.flush_needed and now >= self._flush_at:
             self._capture.flush()

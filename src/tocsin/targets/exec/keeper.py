@@ -1,7 +1,8 @@
 """The keeper of one command: claims the attempt, starts the command, stays until its end, writes it down.
 
 It owes nothing to Tocsin while it works: the time-out is enforced and the outcome recorded whether or not
-anyone is left to listen. Nothing here may block but ``poll``.
+anyone is left to listen. It waits in ``poll`` alone. But a disk that hangs holds it up, and what it has seen of the
+command is old then: it looks once more before it stops anything.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def each_file_that_a_document_links_to_is_there() -> None:
 
 
 def the_readme_is_short_enough_to_be_read() -> None:
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 120
 
 
 @pytest.mark.parametrize("name", SETTINGS.texts())

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.targets.exec_support import opened, run, shell
 
+from tocsin.targets.exec.archive import Archive
 from tocsin.targets.exec.records import Record
 from tocsin.targets.exec.watch import Watch
+from tocsin.testing.targets import see_through
 
 
 class _HangingRecord(Record):
@@ -63,3 +66,20 @@ def a_command_that_ended_while_the_disk_hung_was_neither_timed_out_nor_cancelled
 ) -> None:
     how = _watched(_HangingRecord(str(tmp_path / "name" / "1")), **order)
     assert (how["verdict"], how["reason"], how["exit_code"]) == ("succeeded", "", 0)
+
+
+def a_command_begins_when_it_is_started_and_not_when_the_disk_has_noted_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        place = tmp_path / "exec"
+        async with opened(place) as target:
+            order = shell("true")
+            await see_through(target, order)
+            record = Path(Archive(place).record(order.name, order.attempt).path)
+            late_s = time.time() + 20  # so late the disk has taken it
+            os.utime(record / "command", (late_s, late_s), follow_symlinks=False)
+            found = await target.lookup(order)
+            assert found is not None
+            assert found.called_ms is not None
+            assert found.called_ms <= time.time() * 1000
+
+    run(test)

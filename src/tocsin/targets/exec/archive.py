@@ -81,7 +81,7 @@ class Archive:
             at_s = began_s(record.command() or "", self.boot)
         except OSError:
             return None
-        noted_ms = record.noted_ms()
+        noted_ms = record.began_ms()
         if at_s is None or noted_ms is None:
             return noted_ms
         return _believed_ms(self._clock, int(at_s * 1000), noted_ms)

@@ -82,7 +82,7 @@ class Keeper:
             return None if error.too_late else ending("not_started", str(error), permanent=error.permanent)
         finally:
             os.close(writable)
-        _note_command(record, self._boot, pid)
+        _note_command(record, self._boot, pid, time.time_ns() // 1_000_000)
         mouth.say({"event": "started"})
         watch = Watch(record, order, pid, readable, self._wake, mouth, own)
         watch.until_over()
@@ -149,9 +149,9 @@ def _withdraw(record: Record, mouth: Mouth) -> None:
     mouth.say({"event": "refused", "reason": AUTHORITY_ENDED})
 
 
-def _note_command(record: Record, boot: str, pid: int) -> None:
+def _note_command(record: Record, boot: str, pid: int, began_ms: int) -> None:
     try:
-        record.note_command(identity(boot, pid) or "")
+        record.note_command(identity(boot, pid) or "", began_ms)
     except OSError:
         return  # a full disk: only the answer to "does it outlive its keeper?" is lost
 

@@ -68,19 +68,21 @@ class Record:
         number = (self.claimed_by() or "").split(" ")[3:]
         return int(number[0]) if number and number[0].isdecimal() else None
 
-    def note_command(self, who: str) -> None:
-        os.symlink(who, self._file("command"))
+    def note_command(self, who: str, began_ms: int) -> None:
+        """``began_ms``: by the wall clock of the moment after its start. The disk may take this note much later."""
+        os.symlink(f"{began_ms} {who}", self._file("command"))
 
     def command(self) -> str | None:
-        return self._link("command")
+        text = self._link("command")
+        return None if text is None else text.partition(" ")[2]
 
-    def noted_ms(self) -> int | None:
-        """When its command was noted, right after its start, by the wall clock of then. None: it was not, or that is
-        not known."""
+    def began_ms(self) -> int | None:
+        """When its command began, by the wall clock of then. None: that was not noted."""
         try:
-            return os.lstat(self._file("command")).st_mtime_ns // 1_000_000
+            began = (self._link("command") or "").partition(" ")[0]
         except OSError:
             return None
+        return int(began) if began.isdecimal() else None
 
     def ask_cancel(self) -> None:
         os.close(os.open(self._file("cancel"), os.O_CREAT | os.O_WRONLY, 0o600))

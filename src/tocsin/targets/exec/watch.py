@@ -38,9 +38,12 @@ def ending(
         "reason": reason[:_REASON_MAX],
         "exit_code": exit_code,
         "permanent": permanent,
-        "ended_ms": time.time_ns() // 1_000_000,
-        "ended_boot_ms": int(_now() * 1000),
+        **_moment(),
     }
+
+
+def _moment() -> dict[str, int]:
+    return {"ended_ms": time.time_ns() // 1_000_000, "ended_boot_ms": int(_now() * 1000)}
 
 
 class Watch:
@@ -75,6 +78,7 @@ class Watch:
         self._kill_at: float | None = None
         self._killed = False
         self._exited = False
+        self._exited_at: dict[str, int] = {}
         self._is_reaped = False
         self._output: int | None = output
         self._capture = Capture(record, order["head_max"], order["tail_max"])
@@ -89,10 +93,10 @@ class Watch:
     def until_over(self) -> None:
         while not self._over():
             ready = [fd for fd, _ in self._poll.poll(self._patience_s() * 1000)]
+            if self._pidfd in ready:  # first: the output goes to a disk that may hang
+                self._note_exit()
             if self._output in ready:
                 self._read()
-            if self._pidfd in ready:
-                self._note_exit()
             if self._wake in ready:
                 self._hear_cancel()
             self._mind_the_clock()
@@ -104,7 +108,12 @@ class Watch:
                 os.close(fd)
 
     def ending(self) -> dict[str, Any]:
-        """How it ended. Until here the dead command kept its pid, so that no signal could hit a stranger."""
+        """How it ended, and when: what it had to be stopped for has ended when all of it has."""
+        how = self._how()
+        return how if self._why_stopped else {**how, **self._exited_at}
+
+    def _how(self) -> dict[str, Any]:
+        """Until here the dead command kept its pid, so that no signal could hit a stranger."""
         code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         self._is_reaped = True
         exit_code = code if code >= 0 else 128 - code
@@ -176,6 +185,7 @@ class Watch:
     def _note_exit(self) -> None:
         if not self._exited:
             self._exited = True
+            self._exited_at = _moment()
             self._poll.unregister(self._pidfd)
 
     def _has_exited(self) -> bool:

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster sim test locked floors setup lint types imports docs bench bench-full clean
+.PHONY: help run cluster sim test check format locked floors setup lint types imports docs bench bench-full clean
 
 help:  ## What there is to do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,6 +23,13 @@ test: $(VENV)/.test lint types imports  ## Lint, types, import rules and all tes
 	$(BIN)/python -m pytest $(ALONE)
 	$(BIN)/tocsin sim --seed $(KEPT_SEEDS) --hours 3 --jobs 2
 	$(BIN)/tocsin sim --for 10s --hours 3 --jobs 2
+
+check: lint types imports  ## The same without a process, a network or a browser: the core and the documents, in about a minute
+	$(BIN)/python -m pytest -n 2 tests/core tests/cron tests/docs_test.py
+
+format: $(VENV)/.test  ## Have ruff put the style right
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 # The same for everybody; behind them come fresh ones, which nobody has tried yet.
 KEPT_SEEDS := 1-16

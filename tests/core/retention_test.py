@@ -65,6 +65,16 @@ def a_total_counts_the_launches_that_are_kept_and_not_those_that_ever_were(desk:
     assert len(desk.states_of("s")) == len(desk.states_of("rare")) == 4
 
 
+def what_is_too_much_of_its_schedule_pushes_nothing_of_others_out(desk: Desk) -> None:
+    """Both limits are lowered at once."""
+    desk.command(PutSchedule(schedule_of(id="rare", cron="@every 50s")))
+    _launch(desk, 30)
+    assert (len(desk.states_of("s")), len(desk.states_of("rare"))) == (30, 6)
+    desk.forget()
+    desk.forget(each=5, total=12)
+    assert (len(desk.states_of("s")), len(desk.states_of("rare"))) == (5, 5)
+
+
 def surplus_launches_are_deleted_by_schedule(desk: Desk) -> None:
     desk.command(PutSchedule(schedule_of(id="rare", cron="@every 50s")))
     _launch(desk, 10)

@@ -197,6 +197,21 @@ def what_did_not_exist_is_told_so(desk: Desk) -> None:
     )
 
 
+def what_is_no_longer_kept_is_told_so_and_not_as_a_deletion(desk: Desk) -> None:
+    _put(desk)
+    desk.now_ms += 90_000
+    desk.command(PutSchedule(schedule_of(cron="*/2 * * * *")))
+    desk.now_ms += 3_600_000
+    desk.forget(age_s=60)
+    assert (
+        _why(desk, 60) == "What was recorded of that time is no longer kept, nor what the schedule was then."
+    )
+    desk.command(DeleteSchedule("s"))
+    assert (
+        _why(desk, 60) == "What was recorded of that time is no longer kept, nor what the schedule was then."
+    )
+
+
 def a_run_now_is_told_as_one(desk: Desk) -> None:
     _put(desk)
     desk.now_ms += 5_000

@@ -8,8 +8,10 @@ import pytest
 from tocsin.model import change as c
 from tocsin.model.launch import LaunchState
 from tocsin.model.target import NullTarget
-from tocsin.replica.flight import Flight, _LaunchSpec
-from tocsin.replica.outcomes import resolutions, settlement_of
+from tocsin.replica.flight import Flight, _LaunchSpec, flight_of_row
+from tocsin.replica.outcomes import changes_of, resolutions, settlement_of
+from tocsin.replica.reports import Reports
+from tocsin.state.queries import OrderRow
 from tocsin.targets.contract import Order, Outcome, Verdict
 from tocsin.targets.null import NullTarget as Nowhere
 
@@ -46,3 +48,14 @@ def that_a_repeat_did_not_go_out_does_not_make_the_call_before_it_a_failure(
     flight = Flight(1, order, _LaunchSpec(NullTarget(), msgspec.Raw(b"\xc0")), doubted=is_doubted)
     refused = Outcome(Verdict.NOT_STARTED, "connection refused")
     assert settlement_of(flight, refused, Nowhere(), 60_000).state is state
+
+
+def an_attempt_behind_a_clock_that_was_put_back_is_told_with_the_time_of_its_call() -> None:
+    spec = msgspec.msgpack.encode({"target": {"kind": "null"}})
+    row = OrderRow(1, "s", 60, 0, 1, 2, 100_000, None, spec, 1, "a", attempt_ms=5_000)
+    flight = flight_of_row(row, 1)
+    flight.note_call(5_100)
+    outcome = Outcome(Verdict.FAILED, "told", ended_ms=5_300)
+    (change,) = changes_of(Reports(ended=[(flight, outcome)]), {"null": Nowhere()}, 5_400)
+    assert isinstance(change, c.LaunchesEnded)
+    assert (change.called_ms, change.ended_ms) == ([5_100], [5_300])

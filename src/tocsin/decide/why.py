@@ -61,7 +61,9 @@ def _of_record(facts: Facts) -> str:
     if in_force is None:
         if facts.instant_s * 1000 < facts.first_known_ms:
             return f"The schedule did not exist yet: it was created at {_shown(facts.first_known_ms)}."
-        return f"The schedule did not exist any more: it was deleted at {_shown(facts.deleted_ms or 0)}."
+        if facts.deleted_ms is None or facts.instant_s * 1000 < facts.deleted_ms:
+            return "What was recorded of that time is no longer kept, nor what the schedule was then."
+        return f"The schedule did not exist any more: it was deleted at {_shown(facts.deleted_ms)}."
     settled = plan(in_force.resolved, in_force.zone, in_force.rule)
     if facts.instant_s * 1000 > facts.now_ms and not settled.expression.matches(facts.instant_s):
         return _of_no_occurrence(settled, facts, in_force)

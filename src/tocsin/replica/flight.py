@@ -64,6 +64,8 @@ class Flight(msgspec.Struct, gc=False):
     """A person wants it to be called all the same."""
     has_failed_before: bool = False
     """An attempt before this one was made, and failed."""
+    began_ms: int | None = None
+    """When the entry of this attempt was written; None: when the launch was started, ``order.generated_at_ms``."""
     is_before_loss: bool = False
     """A record was lost since it was called: further attempts may have been made in the lost time."""
 
@@ -89,13 +91,19 @@ class Flight(msgspec.Struct, gc=False):
 
     def note_call(self, called_ms: int) -> None:
         """It may have been noted by a clock of less precision, or by another one: no call precedes its start."""
-        self.called_ms = max(called_ms, self.order.generated_at_ms)
+        self.called_ms = max(called_ms, self.start_ms)
+
+    @property
+    def start_ms(self) -> int:
+        """The clock may have been put back between the launch's start and this attempt."""
+        started_ms = self.order.generated_at_ms
+        return started_ms if self.began_ms is None else min(started_ms, self.began_ms)
 
     def note_recorded_call(self, called_ms: int) -> None:
         """The same of a target's own record. What that tells of long before the start was done for an order that the
         journal has lost, and is told as it was."""
         self.note_call(called_ms)
-        if called_ms < self.order.generated_at_ms - _LONG_BEFORE_MS:
+        if called_ms < self.start_ms - _LONG_BEFORE_MS:
             self.called_ms = called_ms
 
     def retry_policy(self) -> RetryPolicy:
@@ -148,6 +156,7 @@ def flight_of_row(row: OrderRow, term: int) -> Flight:
     )
     if row.asked_ms is not None:
         found.order = msgspec.structs.replace(found.order, asked_lid=row.lid)
+    found.began_ms = row.attempt_ms
     found.doubted = row.doubt is not None
     found.is_relaunch = row.relaunched is not None
     found.has_failed_before = bool(row.has_failed_before)

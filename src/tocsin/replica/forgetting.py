@@ -92,14 +92,18 @@ class Forgetting:
             DELETED_AT_ONCE - OLD_AT_ONCE,
             self._ahead_of_s(now_ms),
         )
-        too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
+        self._left.update(dict.fromkeys(new.left))
+        many, kept_each = self._too_many(now_ms) if new.is_last else ([], 0)
+        rest = [] if new.launches or many else self._rest(now_ms)  # when all are counted
+        # What goes because it is too much of its schedule makes room for the others.
+        is_each_done = new.is_last and not new.left and not many and not rest and self._is_through
+        too_many = 0
+        if is_each_done:
+            too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
         if too_many > 0:  # launches under way are none of the kept ones
             too_many -= retention.count_open(db)
         old = retention.old(db, self._after_lid, before_ms, now_ms, too_many, OLD_AT_ONCE)
         self._after_lid = old.stays_upto_lid
-        self._left.update(dict.fromkeys(new.left))
-        many, kept_each = self._too_many(now_ms) if new.is_last else ([], 0)
-        rest = [] if new.launches or many else self._rest(now_ms)  # when all are counted
         lids = sorted({*new.surplus, *old.lids, *many, *rest})
         # A version can be deleted when its launches are gone.
         versions = self._old_versions(before_ms) if old.is_last else _NO_VERSIONS
@@ -113,9 +117,8 @@ class Forgetting:
         )
         has_records = retention.has_old_records(db, before_ms, meta.next_rid)
         is_needed = has_records or lids or versions.found or new.launches or kept_each
-        is_over = new.is_last and versions.is_last and self._is_through and not has_records
         # Launches are left over if many were counted a moment ago, or if some could be deleted just now.
-        is_over = is_over and not new.left and not rest
+        is_over = is_each_done and versions.is_last and not has_records
         return _Portion(change if is_needed else None, has_more=not is_over)
 
     def _ahead_of_s(self, now_ms: int) -> int | None:

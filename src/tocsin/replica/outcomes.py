@@ -150,14 +150,14 @@ def _told_call(flight: Flight, now_ms: int) -> int | None:
 def _call_of(flight: Flight, now_ms: int) -> int | None:
     if flight.called_ms is None:
         return None
-    return flight.called_ms if flight.called_ms <= now_ms else max(now_ms, flight.order.generated_at_ms)
+    return flight.called_ms if flight.called_ms <= now_ms else max(now_ms, flight.start_ms)
 
 
 def _ended_ms(flight: Flight, outcome: Outcome, now_ms: int) -> int:
     """Not before the call, and not later than it is told. Whoever noted the end may have had another clock."""
     if outcome.ended_ms is None:
         return now_ms
-    return min(max(outcome.ended_ms, flight.called_ms or flight.order.generated_at_ms), now_ms)
+    return min(max(outcome.ended_ms, flight.called_ms or flight.start_ms), now_ms)
 
 
 def _note_other(

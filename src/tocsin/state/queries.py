@@ -188,6 +188,8 @@ class OrderRow(NamedTuple):
     """An attempt before the present one was made, and failed."""
     is_before_loss: int = 0
     """It was called, if at all, in a term that began before a record was lost."""
+    attempt_ms: int | None = None
+    """When the present attempt began, or was called; None: when the launch did."""
 
 
 _ORDER = (
@@ -195,7 +197,7 @@ _ORDER = (
     "coalesce(s.spec, r.spec), l.term, coalesce(o.replica, ''), l.doubt, l.relaunched, l.planned_ms, l.asked_ms, "
     "coalesce(s.resolved, r.resolved), coalesce(s.zone, r.zone), "
     f"l.attempt > 1 AND {has_failed_before('l')}, "
-    "(SELECT value FROM meta WHERE key = 'common_seq') >= max(coalesce(o.seq, 0), 1) FROM launch l "
+    "(SELECT value FROM meta WHERE key = 'common_seq') >= max(coalesce(o.seq, 0), 1), l.attempt_ms FROM launch l "
     "LEFT JOIN office o ON o.term = l.term "
     "LEFT JOIN schedule s ON s.sid = l.sid AND s.version = l.version "
     "LEFT JOIN revision r ON r.sid = l.sid AND r.version = l.version "

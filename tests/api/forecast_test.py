@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,6 +13,9 @@ from urllib.parse import urlencode
 
 import pytest
 from tests.api.conftest import Answer, Service
+
+from tocsin.api.forecasting import EVERYTHING, WAITING_OF_ONE_MAX, Forecaster
+from tocsin.errors import TooMany
 
 DAY_S = 86_400
 
@@ -249,3 +254,23 @@ def a_checked_import_takes_no_room(refusing: Service) -> None:
     for _ in range(2):
         *refused, summary = _import(refusing, lines, "?check=true")
         assert (summary["counts"]["good"], len(refused)) == (3, 1)
+
+
+def one_caller_does_not_take_all_forecasts() -> None:
+    async def work() -> None:
+        forecaster = Forecaster(None)  # type: ignore[arg-type]  # why: nothing is read
+        await forecaster._turn.acquire()
+        ask = functools.partial(forecaster.forecast, 0, 1, 1, 0, EVERYTHING)
+        waiting = [asyncio.create_task(ask("greedy")) for _ in range(WAITING_OF_ONE_MAX)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooMany):
+            await ask("greedy")
+        waiting.append(asyncio.create_task(ask("modest")))
+        await asyncio.sleep(0)
+        assert not waiting[-1].done(), "it waits for its turn"
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert not forecaster._waiting
+
+    asyncio.run(work())

@@ -71,6 +71,9 @@ def an_admin_ends_one_session_by_its_id(guarded):
     assert _ask(guarded, stays).status == 200
     acts = [each["act"] for each in guarded.ask("GET", "/v1/history?limit=50").json["items"]]
     assert "session opened" in acts
+    limited = token(guarded, "limited", "read", prefixes=("lost-laptop",))
+    seen = guarded.as_(limited).ask("GET", "/v1/history").json["items"]
+    assert not [each for each in seen if each["act"].startswith(("session", "token"))]
     assert "session closed" in acts
 
 
@@ -167,6 +170,20 @@ def a_login_in_an_outage_is_known_to_this_replica_alone_and_for_minutes(error):
     assert sessions.kept_here(id, {}) is None, "it ends with its token"
     asyncio.run(sessions.close(found))
     assert sessions.kept_here(id, {READER.id: READER}) is None
+
+
+def in_an_outage_nobody_ends_the_sessions_of_others_by_logging_in_again_and_again():
+    sessions = Sessions(_Leaderless(NoLeader("nobody leads")), 43_200)  # type: ignore[arg-type]  # why: the same
+    other = Token("ba9876543210", "other", b"", ("read",))
+
+    async def work() -> list[str]:
+        opened = [await sessions.open(caller_of(READER), "192.0.2.7")]
+        opened += [await sessions.open(caller_of(other), "192.0.2.8") for _ in range(130)]
+        return [session_parts_of(each.text)[0] for each in opened]
+
+    ids = asyncio.run(work())
+    held = {READER.id: READER, other.id: other}
+    assert [id for id in ids if sessions.kept_here(id, held)] == [ids[0], *ids[-SESSIONS_MAX:]]
 
 
 def a_refused_login_opens_no_session():

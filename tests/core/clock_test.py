@@ -398,6 +398,33 @@ def many_launches_at_once_leave_room_for_those_of_the_present_after_a_clock_was_
     assert len([instant_s for instant_s in _instants(desk) if instant_s < START + 2000]) == 5
 
 
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def launches_of_a_wrong_time_push_no_true_history_out_of_the_total(is_confirmed: bool) -> None:
+    desk, ahead_s = Desk(START), 6 * 3600
+    put(desk, id="s", cron="*/10 * * * * *", missed="skip")
+    for step in range(40):
+        _launch_all(desk, step * 10)
+    keep = {"age_s": DAY_S, "each": 1_000, "total": 30}
+    desk.forget(**keep)
+    assert len(_instants(desk)) == 30
+    if is_confirmed:
+        desk.command(ConfirmClock(desk.now_ms + ahead_s * 1000, actor="ann"))
+    desk.now_ms += ahead_s * 1000
+    if not is_confirmed:
+        desk.take_office(is_counted=False)
+    for step in range(50):
+        _launch_all(desk, 390 + ahead_s + step * 10)
+        desk.forget(**keep)
+    true = [instant_s for instant_s in _instants(desk) if instant_s < START + ahead_s]
+    assert len(true) == 30, "the clock may be ahead"
+    _right_again(desk, 400)
+    for step in range(41, 60):
+        _launch_all(desk, step * 10)
+        desk.forget(**keep)
+    true = [instant_s for instant_s in _instants(desk) if instant_s < START + ahead_s]
+    assert len(true) == 30
+
+
 def an_absence_whose_length_is_known_holds_nothing_back() -> None:
     """The machine slept, or the service was down: the clock that never steps has counted the time."""
     desk = Desk(START)

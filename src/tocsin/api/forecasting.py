@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from tocsin.state.outlooks import Columns, Row
 _T = TypeVar("_T")
 _one_at_a_time = ThreadPoolExecutor(max_workers=1, thread_name_prefix="forecast")
 WAITING_MAX = 8
+WAITING_OF_ONE_MAX = 2
+"""Of one token; the console has its own."""
 NAMED_MAX = 5
 """So many causes of each kind are named, and so many schedules."""
 TEXTS_MAX = 2_000
@@ -72,19 +75,24 @@ class Forecaster:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
 
-    async def forecast(self, from_s: int, to_s: int, bucket_s: int, worst: int, scope: Scope) -> ForecastView:
-        if self._waiting >= WAITING_MAX:
+    async def forecast(
+        self, from_s: int, to_s: int, bucket_s: int, worst: int, scope: Scope, who: str = ""
+    ) -> ForecastView:
+        """``who`` is asking."""
+        if self._waiting.total() >= WAITING_MAX or self._waiting[who] >= WAITING_OF_ONE_MAX:
             raise TooMany(
                 "many are asking for a forecast at this moment", hint="try again in a while", wait_s=5
             )
-        self._waiting += 1
+        self._waiting[who] += 1
         try:
             async with self._turn:
                 return await self._counted(from_s, to_s, bucket_s, worst, scope)
         finally:
-            self._waiting -= 1
+            self._waiting[who] -= 1
+            if not self._waiting[who]:
+                del self._waiting[who]
 
     async def _counted(self, from_s: int, to_s: int, bucket_s: int, worst: int, scope: Scope) -> ForecastView:
         tally = await tallied(self._replica, from_s, to_s, scope)

@@ -184,7 +184,7 @@ def _of_no_record(settled: Plan, facts: Facts, in_force: InForce) -> str:
         return (
             f"It was an instant of a former version; this one is in force since {_shown(in_force.since_ms)}."
         )
-    return "Its record is no longer kept: only a number of launches of each schedule are."
+    return "Its record is no longer kept: of each schedule, and of all, only a number of launches are."
 
 
 def _shown(ms: int) -> str:

@@ -98,10 +98,14 @@ class Forgetting:
         # What goes because it is too much of its schedule makes room for the others.
         is_each_done = new.is_last and not new.left and not many and not rest and self._is_through
         too_many = 0
-        if is_each_done:
+        if is_each_done and not is_held:
             too_many = meta.launches_kept + new.launches - len(new.surplus) - self._keep.total
-        if too_many > 0:  # launches under way are none of the kept ones
+        if (
+            too_many > 0
+        ):  # launches under way are none of the kept ones, nor are those of a time that has not come
             too_many -= retention.count_open(db)
+            ahead_of_s = self._ahead_of_s(now_ms)
+            too_many -= 0 if ahead_of_s is None else retention.count_ahead(db, ahead_of_s)
         old = retention.old(db, self._after_lid, before_ms, now_ms, too_many, OLD_AT_ONCE)
         self._after_lid = old.stays_upto_lid
         lids = sorted({*new.surplus, *old.lids, *many, *rest})

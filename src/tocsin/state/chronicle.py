@@ -23,7 +23,7 @@ _RECORD = (
     "FROM record r LEFT JOIN launch l ON l.lid = r.lid "
 )
 VERSIONS_SHOWN = 200
-_OF_TOKENS = ("token created", "token revoked")
+_OF_TOKENS = ("token created", "token revoked", "session opened", "session closed")
 
 
 def records(

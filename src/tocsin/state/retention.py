@@ -17,6 +17,8 @@ from tocsin.model.launch import CLOSED_FROM
 
 RECORDS_KEPT = 1_000_000
 """Records of who did what are kept as long as history is, but never more of them than this."""
+AHEAD_LOOKED_AT = 200_000
+"""So many launches are looked at: more would hold the leader up."""
 OLDEST_LOOKED_AT = 100
 """So many launches of one schedule are looked at, at a time, for what is too much of it."""
 FEW_OPEN = 10
@@ -171,6 +173,15 @@ def surplus(
         elif len(found) >= limit:
             break
     return Surplus(found, stays_upto_sid, is_last=not found and len(rows) < look_at)
+
+
+def count_ahead(db: sqlite3.Connection, ahead_of_s: int) -> int:
+    """How many of the newest launches are of a time behind that second. A wrong clock has made them, not long ago."""
+    (found,) = db.execute(
+        "SELECT count(*) FROM (SELECT instant_s FROM launch ORDER BY lid DESC LIMIT ?) WHERE instant_s > ?",
+        (AHEAD_LOOKED_AT, ahead_of_s),
+    ).fetchone()
+    return int(found)
 
 
 def count_open(db: sqlite3.Connection) -> int:

@@ -149,7 +149,9 @@ class Doorkeeper:
         if not self.tokens_needed:
             return None
         pairs = (each.strip().partition("=") for each in headers.get("cookie", "").split(";"))
-        return next((value for name, _, value in pairs if name == COOKIE and value), None)
+        found = [value for name, _, value in pairs if name == COOKIE and value]
+        # Another service of this host may have left one of the same name.
+        return next((value for value in found if tokens.session_parts_of(value)), found[0] if found else None)
 
     async def close_session(self, headers: Mapping[str, str]) -> None:
         """Close the session that a browser has kept, if it is one. Raises where nobody can record that."""

@@ -8,12 +8,15 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from tocsin.api import problems
 from tocsin.api.door import access, addresses, guard
 from tocsin.api.door.access import Doorkeeper
+from tocsin.api.door.at_work import AtWork
 from tocsin.api.door.pace import GUESSES_PER_S, PAGES_PER_S, Pace
+from tocsin.api.resources.streams import STREAM_PATHS
 from tocsin.clock import Clock
 from tocsin.errors import InvalidInput, TocsinError, Unauthenticated
 from tocsin.model.token import EVERYBODY, Caller
 
 _VERSIONS = ("1.0", "1.1")
+_PREVIEW = "/v1/preview"
 
 
 class Gate:
@@ -25,16 +28,26 @@ class Gate:
         self._pace = Pace(clock, rate_limit)
         self._pages = Pace(clock, min(rate_limit, PAGES_PER_S))
         self._guesses = Pace(clock, GUESSES_PER_S)
+        self._at_work = AtWork()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
             return  # there are no web sockets, and nothing to start or stop with the application
+        who = ""
         try:
             await self._check(scope)
+            if _is_read(scope):
+                who = scope["state"]["caller"].account or address_of(scope)
+                await self._at_work.enter(who)
         except TocsinError as refused:
             await problems.as_asgi(refused)(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        try:
+            if not (who and _is_gone(receive)):
+                await self._app(scope, receive, send)
+        finally:
+            if who:
+                self._at_work.leave(who)
 
     async def _check(self, scope: HTTPScope) -> None:
         if scope["http_version"] not in _VERSIONS:
@@ -54,7 +67,8 @@ class Gate:
             tokens_needed=self._doorkeeper.tokens_needed,
         )
         if access.is_public(path):
-            caller = EVERYBODY._replace(scopes=frozenset())
+            name = "" if self._doorkeeper.tokens_needed else EVERYBODY.name
+            caller = EVERYBODY._replace(name=name, scopes=frozenset())
             if path not in guard.PROBES and not path.startswith(access.STATIC):
                 self._pages.take(address_of(scope))
         else:
@@ -72,6 +86,18 @@ class Gate:
             if "authorization" in headers or f"{access.COOKIE}=" in headers.get("cookie", ""):
                 self._guesses.take(peer)
             raise
+
+
+def _is_read(scope: HTTPScope) -> bool:
+    """What may take a while and changes nothing. Health checks and streams do not wait."""
+    path = scope["path"]
+    is_read = scope["method"] in ("GET", "HEAD") or path == _PREVIEW
+    return is_read and not access.is_public(path) and path not in STREAM_PATHS
+
+
+def _is_gone(receive: Receive) -> bool:
+    """Has the client hung up? uvicorn knows, and tells it only to those who wait for more of the request."""
+    return bool(getattr(getattr(receive, "__self__", None), "disconnected", False))
 
 
 def address_of(scope: Scope) -> str:

@@ -40,6 +40,6 @@ class ReadLog:
             launch=launch,
             attempt=attempt,
             by=caller.name,
-            token=caller.token,
+            token=caller.account,
             address=address,
         )

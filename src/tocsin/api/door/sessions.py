@@ -21,12 +21,13 @@ from tocsin.model import token as tokens
 from tocsin.model.command import OpenSession, RevokeToken
 from tocsin.model.token import SECRET_BYTES, Caller, Session, Token
 from tocsin.replica.replica import Replica
+from tocsin.state.apply.tokens import SESSIONS_MAX
 
 log = structlog.get_logger()
 
 RECORDED_WITHIN_S = 3.0
 """Whoever logs in waits so long for a leader."""
-KEPT_HERE_MAX = 100
+KEPT_HERE_MAX = 1_000
 KEPT_HERE_S = 15 * 60
 """So many sessions that nobody recorded, for so long."""
 
@@ -72,8 +73,11 @@ class Sessions:
             return Opened(text, self._length_s)
         length_s = min(self._length_s, KEPT_HERE_S)
         self._here[id] = msgspec.structs.replace(session, expires_ms=now_ms + length_s * 1000)
-        while len(self._here) > KEPT_HERE_MAX:
-            del self._here[next(iter(self._here))]
+        own = [each for each, kept in self._here.items() if kept.token == session.token]
+        for oldest in own[:-SESSIONS_MAX] or (
+            [next(iter(self._here))] if len(self._here) > KEPT_HERE_MAX else []
+        ):
+            del self._here[oldest]
         return Opened(text, length_s)
 
     async def close(self, session: Token) -> None:

@@ -56,7 +56,7 @@ async def forecast(
     _check(from_s, to_s, until)
     bucket_s = _bucket_s(bucket, to_s - from_s)
     scope = Scope(query.prefix_of(prefix), caller.prefixes)
-    return await service.forecaster.forecast(from_s, to_s, bucket_s, worst, scope)
+    return await service.forecaster.forecast(from_s, to_s, bucket_s, worst, scope, caller.account or "local")
 
 
 HANDLERS = (forecast,)

@@ -78,4 +78,4 @@ def _insert_together(
 
 
 def _note(ids: list[str]) -> str:
-    return "" if len(ids) == 1 else f"and {len(ids) - 1} more, up to {ids[-1]}"
+    return "" if len(ids) == 1 else f"and {len(ids) - 1} more"

@@ -213,7 +213,7 @@ class Watch:
         if self._is_counted and now >= self._count_at and not self._exited:
             self._count_at = now + _COUNT_S
             if not self._why_stopped and (why := self._excess()) and not self._has_exited():
-                self._stop(why)
+                self._stop(why, grace_s=0.0)  # what exceeds a limit is not given time to exceed it further
         if self._capture.flush_needed and now >= self._flush_at:
             self._capture.flush()
             self._flush_at = now + _FLUSH_S
@@ -229,10 +229,10 @@ class Watch:
             return f"it had more than its {processes} processes"
         return ""
 
-    def _stop(self, why: str) -> None:
+    def _stop(self, why: str, grace_s: float | None = None) -> None:
         self._why_stopped = why
         self._deadline = None
-        self._kill_at = _now() + self._grace_s
+        self._kill_at = _now() + (self._grace_s if grace_s is None else grace_s)
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: signal.Signals) -> None:

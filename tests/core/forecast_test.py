@@ -268,3 +268,28 @@ def jitter_and_a_choice_get_out_of_a_full_second() -> None:
     assert herd.crowd(herd.seconds_of("x", Text("0 0 * * *", "UTC", None), from_s), 100) is not None
     jittered = Text("0 0 * * *", "UTC", encode_rule(Rule(jitter_ms=300_000)))
     assert herd.crowd(herd.seconds_of("x", jittered, from_s), 100) is None
+
+
+_LONG = encode_rule(Rule(jitter_ms=1_000 * 7 * 86_400_000))
+
+
+@pytest.mark.parametrize("text", ["* * * * * *", "*/5 * * * *", "0 3 * * *", "0 0 1 1 *"])
+def a_jitter_longer_than_the_time_between_two_occurrences_costs_no_more_than_they_do(text: str) -> None:
+    from_s = 1_800_000_000
+    tally = Tally(from_s, from_s + 86_400)
+    tally.add_crons([(text, "UTC", _LONG, 1)])
+    counts = tally.counted()
+    due = len(list(plan(text, "UTC", None).instants(from_s - 1, from_s + 86_400)))
+    assert tally._walked <= due + 2
+    assert abs(sum(counts) - due) <= 1.001
+    intervals = Tally(from_s, from_s + 86_400)
+    intervals.add_intervals([("10s", _LONG, from_s - 5, 1)])
+    assert abs(sum(intervals.counted()) - 8_640) <= 1.001
+
+
+def beyond_so_many_instants_jitter_is_left_out_of_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.decide.forecast.tally.WALKED_MAX", 100)
+    tally = Tally(1_800_000_000, 1_800_003_600)
+    tally.add_crons([("* * * * * *", "UTC", _LONG, 1), ("*/2 * * * * *", "UTC", _LONG, 3)])
+    assert abs(sum(tally.counted()) - (3_600 + 3 * 1_800)) <= 1.001
+    assert tally.unspread == 3

@@ -221,6 +221,8 @@ def _notes(tally: Tally, is_whole: bool) -> list[str]:
     notes = [IGNORED]
     if tally.jittered:
         notes.append("jitter is counted as an expectation: each second has its share of the launches")
+    if tally.unspread:
+        notes.append(f"{tally.unspread} schedules are counted without their jitter: they are too many")
     if not is_whole:
         notes.append(
             "prefixes and labels are reckoned from a part of the schedules that meet in the worst seconds"

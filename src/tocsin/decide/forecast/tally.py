@@ -16,6 +16,8 @@ from tocsin.model.rule import Rule, decode_rule
 
 TEXTS_KEPT = 200_000
 """So many different texts are remembered for those who ask who it was; the rarest are let go beyond that."""
+WALKED_MAX = 5_000_000
+"""So many instants with jitter are laid out one by one, of all texts."""
 _DAILY_JITTER_MAX_MS = 20 * 3_600_000
 """A text of one time a day has its next occurrence further away than this, whatever the clocks do."""
 
@@ -85,8 +87,11 @@ class Tally:
         """Of these, how many have a text that cannot be read here."""
         self.jittered = 0
         self._counts: list[float] = [0] * (to_s - from_s)
-        self._steps: dict[int, float] = {}
-        """Where the expectation of jittered launches rises and falls."""
+        self._steps: list[float] = []
+        """By how much the expectation of jittered launches rises or falls in each second; empty: there are none."""
+        self._walked = 0
+        self.unspread = 0
+        """How many schedules were counted without their jitter: to lay out all their instants would take too long."""
         self._groups: dict[tuple[Shared, _Timing], _Group] = {}
         self._intervals: dict[tuple[int, int, _Timing], float] = {}
         self._laid_out: dict[tuple[int, int, _Timing], float] = {}
@@ -131,7 +136,10 @@ class Tally:
         if found is None:
             raise InvalidSchedule("not a cron text", field="cron", value=resolved)
         if timing.jitter_ms and (found.ticks > 1 or timing.jitter_ms > _DAILY_JITTER_MAX_MS):
-            return self._add_walking(text, timing, count)
+            if self._walked < WALKED_MAX:
+                return self._add_walking(text, timing, count)
+            self.unspread += abs(round(count))
+            timing = _Timing(0, max(timing.from_s, self.from_s), timing.to_s)
         return self._add_outline(found, timing, count)
 
     def add_outline(self, found: Outline, rule: bytes | None, count: float) -> bool:
@@ -157,7 +165,9 @@ class Tally:
         """With jitter that may be cut short by the next occurrence: instant by instant."""
         self.jittered += 1
         expression = plan(*text).expression
-        instant_s = expression.next_unix(timing.from_s - 1)
+        # Jitter ends before the next occurrence: of those before this time only the last one may reach into it.
+        last_s = expression.previous_unix(self.from_s + 1) or 0
+        instant_s = expression.next_unix(max(timing.from_s, last_s) - 1)
         is_due = False
         while instant_s is not None and instant_s < timing.to_s:
             following = expression.next_unix(instant_s)
@@ -165,6 +175,7 @@ class Tally:
             if following is not None:
                 jitter_ms = min(jitter_ms, (following - instant_s) * 1000 - 1)
             self._put(instant_s, count, jitter_ms)
+            self._walked += 1
             instant_s, is_due = following, True
         return is_due
 
@@ -179,7 +190,7 @@ class Tally:
                 continue
             self._expected = None
             timing = self._timing_of(rule)
-            late = timing.from_s - instant_s
+            late = max(timing.from_s, self.from_s - period_s) - instant_s
             first_s = instant_s if late <= 0 else instant_s + -(-late // period_s) * period_s
             if first_s < timing.to_s:
                 key = (period_s, first_s, timing)
@@ -267,26 +278,22 @@ class Tally:
         at = instant_s - self.from_s
         whole, rest_ms = divmod(jitter_ms + 1, 1000)
         share = count / (jitter_ms + 1)
-        steps = self._steps
         if whole:
-            steps[at] = steps.get(at, 0) + share * 1000
-            steps[at + whole] = steps.get(at + whole, 0) - share * 1000
+            self._step(at, share * 1000)
+            self._step(at + whole, -share * 1000)
         if rest_ms:
-            at += whole
-            steps[at] = steps.get(at, 0) + share * rest_ms
-            steps[at + 1] = steps.get(at + 1, 0) - share * rest_ms
+            self._step(at + whole, share * rest_ms)
+            self._step(at + whole + 1, -share * rest_ms)
+
+    def _step(self, at: int, step: float) -> None:
+        """What began before this time may go on in it."""
+        if not self._steps:
+            self._steps = [0.0] * len(self._counts)
+        if at < len(self._steps):
+            self._steps[max(at, 0)] += step
 
     def _with_expectation(self) -> list[float]:
-        steps = [0.0] * len(self._counts)
-        before = 0.0
-        for at, step in self._steps.items():
-            if at < 0:
-                before += step  # it began before this time, and may go on in it
-            elif at < len(steps):
-                steps[at] += step
-        if steps:
-            steps[0] += before
-        expected = accumulate(steps)
+        expected = accumulate(self._steps)
         # Sums of shares end a hair beside zero.
         return [
             count + share if share > 1e-9 else count

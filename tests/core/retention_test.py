@@ -75,6 +75,22 @@ def what_is_too_much_of_its_schedule_pushes_nothing_of_others_out(desk: Desk) ->
     assert (len(desk.states_of("s")), len(desk.states_of("rare"))) == (5, 5)
 
 
+def launches_that_came_all_at_once_push_nothing_of_others_out(desk: Desk) -> None:
+    desk.command(PutSchedule(schedule_of(id="rare", cron="@every 50s")))
+    _launch(desk, 30)
+    limits = {"each": 6, "total": 18}
+    desk.forget(**limits)
+    assert len(desk.states_of("rare")) == 6
+    desk.command(PutSchedule(schedule_of(id="many", cron="* * * * * *", missed="all")))
+    desk.now_ms += 300_000
+    desk.take_office()
+    desk.turns()
+    for lid in list(desk.flights):
+        desk.end(lid, SUCCEEDED)
+    desk.forget(**limits)
+    assert [len(desk.states_of(id)) for id in ("s", "rare", "many")] == [6, 6, 6]
+
+
 def surplus_launches_are_deleted_by_schedule(desk: Desk) -> None:
     desk.command(PutSchedule(schedule_of(id="rare", cron="@every 50s")))
     _launch(desk, 10)

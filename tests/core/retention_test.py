@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -89,6 +91,28 @@ def launches_that_came_all_at_once_push_nothing_of_others_out(desk: Desk) -> Non
         desk.end(lid, SUCCEEDED)
     desk.forget(**limits)
     assert [len(desk.states_of(id)) for id in ("s", "rare", "many")] == [6, 6, 6]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def whatever_the_limits_were_before_what_is_kept_is_the_newest_of_each_and_then_of_all(
+    desk: Desk, seed: int
+) -> None:
+    chance = random.Random(seed)
+    for number in range(3):
+        desk.command(PutSchedule(schedule_of(id=f"r{number}", cron=f"@every {chance.choice([10, 20, 50])}s")))
+    for _ in range(5):
+        _launch(desk, chance.choice([1, 10, 40, 150]))
+        rows = desk.db.execute("SELECT lid, sid FROM launch ORDER BY lid DESC").fetchall()
+        each, total = chance.choice([1, 5, 30, 10**9]), chance.choice([3, 12, 60, 10**9])
+        desk.forget(each=each, total=total)
+        counts: Counter[int] = Counter()
+        expected = []
+        for lid, sid in rows:
+            counts[sid] += 1
+            if counts[sid] <= each:
+                expected.append(lid)
+        kept = [lid for (lid,) in desk.db.execute("SELECT lid FROM launch ORDER BY lid DESC")]
+        assert kept == expected[:total]
 
 
 def surplus_launches_are_deleted_by_schedule(desk: Desk) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Error, Route, expect
 from tests.api.conftest import schedule
 from tests.ui.conftest import PHONE, Console
 from tests.ui.forms import begun, field, reviewed, said
@@ -129,6 +130,28 @@ def a_second_that_the_service_would_refuse_is_told_before_it_is_saved(started: C
     reviewed(page).get_by_role("button", name="Create it").click()
     expect(page.locator("#wrong-cron")).to_contain_text("one second may have 2")
     expect(field(page, "cron")).to_be_focused()
+
+
+def a_check_that_was_under_way_does_not_take_a_refusal_away(started: Callable[..., Console]):
+    console = started("--herd-limit", "2", "--herd-action", "refuse")
+    console.expects("400")
+    for name in ("one", "two"):
+        console.service.create(f"full/{name}", cron="0 9 * * *")
+    page = begun(console.open("/new"), cron="0 9 * * *")
+    expect(page.locator("#herd")).to_contain_text("This service refuses more than 2 in one second.")
+    held: list[Route] = []
+    page.route("**/new/check", lambda route: held.append(route))
+    with page.expect_request("**/new/check"):
+        field(page, "description").fill("what it is for")
+    reviewed(page).get_by_role("button", name="Create it").click()
+    expect(page.locator("#wrong-cron")).to_contain_text("one second may have 2")
+    for route in held:
+        with suppress(Error):  # it was given up
+            route.continue_()
+    page.unroute("**/new/check")
+    # What an answer would do is done by then.
+    page.evaluate("fetch('/healthz').then(() => new Promise(requestAnimationFrame))")
+    expect(page.locator("#wrong-cron")).to_contain_text("one second may have 2")
 
 
 def hostile_text_is_text(console: Console):

@@ -25,11 +25,16 @@ export function ask(address, draft, signal) {
   return fetch(address, { method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json" }, body, signal });
 }
 
-export async function check() {
+// No check that is under way or to come tells anything any more, until the next one is asked for.
+export function cease() {
   clearTimeout(pause);
   asked += 1;
-  const mine = asked;
   under?.abort();
+}
+
+export async function check() {
+  cease();
+  const mine = asked;
   under = new AbortController();
   const draft = current();
   const sent = { ...draft, payload: draft.mistakes.some((each) => each.field === "payload") ? "" : draft.payload };

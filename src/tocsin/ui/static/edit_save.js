@@ -1,7 +1,7 @@
 // Shown before it is saved, and never written over what somebody else did meanwhile.
 
 import { say, told } from "./acts.js";
-import { ask, check, lead, leadToFirst, loggedOut, parsed, placeOf, take, tell } from "./edit_check.js";
+import { ask, cease, check, lead, leadToFirst, loggedOut, parsed, placeOf, take, tell } from "./edit_check.js";
 import { bodyOf, byId, current, forget, form, isNew, keep, normal, restore, show, snapshot, state } from "./edit_draft.js";
 import { canonical, merged } from "./edit_form.js";
 import { paintTimes } from "./times.js";
@@ -111,6 +111,7 @@ async function refused(status, problem, draft) {
   const place = name && placeOf(name);
   if (!place) { saving(told(problem)); return; }
   dialog.close();
+  cease(); // a check knows nothing of this refusal, and would take it away
   state.touched.add(place.id);
   tell([{ field: name, words: told({ ...problem, field: name === field ? "" : field }) }]);
   lead(place);

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import structlog
 from tests.api.conftest import Service, eventually
 
-from tocsin.api.door import failed_logins
 from tocsin.api.door.failed_logins import ADDRESSES_MAX, LOGGED_EVERY_S, OTHERS, FailedLogins
 from tocsin.api.door.proxies import BehindProxies, TrustedProxies
 from tocsin.clock import SystemClock
@@ -207,19 +208,24 @@ def an_address_that_guesses_on_is_logged_once_a_minute_with_the_number() -> None
 
 
 def the_number_of_guesses_is_logged_also_if_no_other_one_comes(monkeypatch) -> None:
-    monkeypatch.setattr(failed_logins, "LOGGED_EVERY_S", 0.2)
-
-    async def guess() -> list[Any]:
+    async def guess() -> tuple[list[int], list[float]]:
+        timers: list[tuple[float, Callable[[], None]]] = []
+        monkeypatch.setattr(
+            asyncio.get_running_loop(),
+            "call_later",
+            lambda after_s, work, *args: timers.append((after_s, functools.partial(work, *args))),
+        )
         with structlog.testing.capture_logs() as lines:
             failed = FailedLogins(Metrics(), SystemClock())
             for _ in range(31):
                 failed.note("192.0.2.1", "wrong")
-            async with asyncio.timeout(10):
-                while len(lines) < 2:  # noqa: ASYNC110  # why: a log sends no events
-                    await asyncio.sleep(0.02)
-        return [line["times"] for line in lines]
+            for _, work in timers:
+                work()
+        return [line["times"] for line in lines], [after_s for after_s, _ in timers]
 
-    assert asyncio.run(guess()) == [1, 30]
+    times, (after_s,) = asyncio.run(guess())
+    assert times == [1, 30]
+    assert 0 < after_s <= LOGGED_EVERY_S
 
 
 def from_a_thousand_addresses_the_log_stays_short() -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Error, Route, expect
+from playwright.sync_api import Error, Page, Route, expect
 from tests.api.conftest import schedule
 from tests.ui.conftest import PHONE, Console
 from tests.ui.forms import begun, field, reviewed, said
@@ -120,25 +120,26 @@ def a_herd_is_told_and_a_question_mark_offered(started: Callable[..., Console]):
     expect(page.locator("#herd")).to_be_hidden()
 
 
-def a_second_that_the_service_would_refuse_is_told_before_it_is_saved(started: Callable[..., Console]):
+def _in_a_full_second(started: Callable[..., Console]) -> Page:
+    """A new schedule for a second that has no room for it."""
     console = started("--herd-limit", "2", "--herd-action", "refuse")
     console.expects("400")
     for name in ("one", "two"):
         console.service.create(f"full/{name}", cron="0 9 * * *")
     page = begun(console.open("/new"), cron="0 9 * * *")
     expect(page.locator("#herd")).to_contain_text("This service refuses more than 2 in one second.")
+    return page
+
+
+def a_second_that_the_service_would_refuse_is_told_before_it_is_saved(started: Callable[..., Console]):
+    page = _in_a_full_second(started)
     reviewed(page).get_by_role("button", name="Create it").click()
     expect(page.locator("#wrong-cron")).to_contain_text("one second may have 2")
     expect(field(page, "cron")).to_be_focused()
 
 
 def a_check_that_was_under_way_does_not_take_a_refusal_away(started: Callable[..., Console]):
-    console = started("--herd-limit", "2", "--herd-action", "refuse")
-    console.expects("400")
-    for name in ("one", "two"):
-        console.service.create(f"full/{name}", cron="0 9 * * *")
-    page = begun(console.open("/new"), cron="0 9 * * *")
-    expect(page.locator("#herd")).to_contain_text("This service refuses more than 2 in one second.")
+    page = _in_a_full_second(started)
     held: list[Route] = []
     page.route("**/new/check", lambda route: held.append(route))
     with page.expect_request("**/new/check"):

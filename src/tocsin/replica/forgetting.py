@@ -95,7 +95,7 @@ class Forgetting:
         self._left.update(dict.fromkeys(new.left))
         many, kept_each = self._too_many(now_ms) if new.is_last else ([], 0)
         rest = [] if new.launches or many else self._rest(now_ms)  # when all are counted
-        # What goes because it is too much of its schedule makes room for the others.
+        # The limit of each schedule comes first: the rows that it deletes make room for those of other schedules.
         is_each_done = new.is_last and not new.left and not many and not rest and self._is_through
         too_many = 0
         if is_each_done and not is_held:

@@ -18,7 +18,7 @@ from tocsin.model.launch import CLOSED_FROM
 RECORDS_KEPT = 1_000_000
 """Records of who did what are kept as long as history is, but never more of them than this."""
 AHEAD_LOOKED_AT = 200_000
-"""So many launches are looked at: more would hold the leader up."""
+"""``count_ahead`` looks at this number of launches: more would hold the leader up."""
 OLDEST_LOOKED_AT = 100
 """So many launches of one schedule are looked at, at a time, for what is too much of it."""
 FEW_OPEN = 10

@@ -12,6 +12,7 @@
 ``access``     who is asking, and the table of what they may do
 ``failed_logins``  who tried and failed
 ``pace``       how fast they may ask
+``read_concurrency``  how many of their reads run at once
 ``addresses``  ids contain slashes and verbs are a colon suffix: taken apart here and nowhere else
 ``methods``    HEAD and OPTIONS, which handlers need not think of
 """

@@ -10,8 +10,8 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from tocsin.api import problems
 from tocsin.api.door import access, addresses, guard
 from tocsin.api.door.access import Doorkeeper
-from tocsin.api.door.at_work import AtWork
 from tocsin.api.door.pace import GUESSES_PER_S, PAGES_PER_S, Pace
+from tocsin.api.door.read_concurrency import ReadConcurrency
 from tocsin.api.resources.streams import STREAM_PATHS
 from tocsin.clock import Clock
 from tocsin.errors import InvalidInput, TocsinError, Unauthenticated
@@ -31,7 +31,7 @@ class Gate:
         self._pace = Pace(clock, rate_limit)
         self._pages = Pace(clock, min(rate_limit, PAGES_PER_S))
         self._guesses = Pace(clock, GUESSES_PER_S)
-        self._at_work = AtWork()
+        self._reads = ReadConcurrency()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -41,7 +41,7 @@ class Gate:
             await self._check(scope)
             if _is_read(scope):
                 who = scope["state"]["caller"].account or address_of(scope)
-                await self._at_work.enter(who)
+                await self._reads.enter(who)
         except TocsinError as refused:
             await problems.as_asgi(refused)(scope, receive, send)
             return
@@ -53,7 +53,7 @@ class Gate:
                 await self._app(scope, receive, send)
         finally:
             if who:
-                self._at_work.leave(who)
+                self._reads.leave(who)
 
     async def _check(self, scope: HTTPScope) -> None:
         if scope["http_version"] not in _VERSIONS:
@@ -95,7 +95,7 @@ class Gate:
 
 
 def _is_read(scope: HTTPScope) -> bool:
-    """What may take a while and changes nothing. Health checks and streams do not wait."""
+    """Is this a request that changes nothing and may take a while? Health checks and streams do not wait."""
     path = scope["path"]
     is_read = scope["method"] in ("GET", "HEAD") or path == _PREVIEW
     return is_read and not access.is_public(path) and path not in STREAM_PATHS

@@ -123,7 +123,7 @@ MayStay = Callable[[], Awaitable[bool]]
 
 
 def stay(service: Service, caller: Caller) -> MayStay:
-    """Whoever came with a token stays as long as it is valid, and shows it again now and then."""
+    """A reader with a token stays as long as the token is valid, and has to show it again now and then."""
     clock = service.replica.clock
     until_s = clock.elapsed_s() + TOKEN_TRUSTED_S
 

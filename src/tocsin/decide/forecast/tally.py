@@ -17,7 +17,7 @@ from tocsin.model.rule import Rule, decode_rule
 TEXTS_KEPT = 200_000
 """So many different texts are remembered for those who ask who it was; the rarest are let go beyond that."""
 WALKED_MAX = 5_000_000
-"""So many instants with jitter are laid out one by one, of all texts."""
+"""The tally lays out at most this number of instants with jitter one by one, of all texts together."""
 _DAILY_JITTER_MAX_MS = 20 * 3_600_000
 """A text of one time a day has its next occurrence further away than this, whatever the clocks do."""
 
@@ -286,7 +286,7 @@ class Tally:
             self._step(at + whole + 1, -share * rest_ms)
 
     def _step(self, at: int, step: float) -> None:
-        """What began before this time may go on in it."""
+        """A jitter that began before the counted time may reach into it."""
         if not self._steps:
             self._steps = [0.0] * len(self._counts)
         if at < len(self._steps):

@@ -136,7 +136,7 @@ class Watch:
         return is_bound and self._group is not None and bool(self._group.pids())
 
     def until_none_is_left(self) -> None:
-        """What the command has left behind in its control group keeps its limits and its time-out."""
+        """Processes that the command has left behind in its control group keep its limits and its time-out."""
         assert self._group is not None
         while self._group.pids():
             now = _now()

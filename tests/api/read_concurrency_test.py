@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from tocsin.api.door.at_work import AT_WORK_MAX, WAITING_MAX, AtWork
 from tocsin.api.door.gate import Gate
+from tocsin.api.door.read_concurrency import READS_MAX, WAITING_MAX, ReadConcurrency
 from tocsin.clock import SystemClock
 from tocsin.errors import TooMany
 from tocsin.model.token import EVERYBODY, Caller
@@ -18,20 +18,20 @@ from tocsin.model.token import EVERYBODY, Caller
 
 def a_caller_waits_for_its_own_reads_and_for_nobody_elses() -> None:
     async def work() -> None:
-        at_work = AtWork()
-        for _ in range(AT_WORK_MAX):
-            await at_work.enter("greedy")
-        later = [asyncio.create_task(at_work.enter("greedy")) for _ in range(WAITING_MAX)]
+        reads = ReadConcurrency()
+        for _ in range(READS_MAX):
+            await reads.enter("greedy")
+        later = [asyncio.create_task(reads.enter("greedy")) for _ in range(WAITING_MAX)]
         await asyncio.sleep(0)
         with pytest.raises(TooMany):
-            await at_work.enter("greedy")
-        await asyncio.wait_for(at_work.enter("modest"), 5)
-        at_work.leave("greedy")
+            await reads.enter("greedy")
+        await asyncio.wait_for(reads.enter("modest"), 5)
+        reads.leave("greedy")
         await asyncio.sleep(0)
         assert [turn.done() for turn in later[:2]] == [True, False], "in their order"
         later[1].cancel()
         await asyncio.sleep(0)
-        at_work.leave("greedy")
+        reads.leave("greedy")
         await asyncio.sleep(0)
         assert later[2].done(), "one that was given up is passed over"
         for turn in later[3:]:
@@ -43,17 +43,17 @@ def a_caller_waits_for_its_own_reads_and_for_nobody_elses() -> None:
 
 def a_place_that_was_given_to_one_who_gave_up_goes_to_the_next() -> None:
     async def work() -> None:
-        at_work = AtWork()
-        for _ in range(AT_WORK_MAX):
-            await at_work.enter("a")
-        first, second = (asyncio.create_task(at_work.enter("a")) for _ in range(2))
+        reads = ReadConcurrency()
+        for _ in range(READS_MAX):
+            await reads.enter("a")
+        first, second = (asyncio.create_task(reads.enter("a")) for _ in range(2))
         await asyncio.sleep(0)
-        at_work.leave("a")
+        reads.leave("a")
         first.cancel()
         await asyncio.wait_for(second, 5)
-        for _ in range(AT_WORK_MAX):
-            at_work.leave("a")
-        assert at_work._lines == {}
+        for _ in range(READS_MAX):
+            reads.leave("a")
+        assert reads._lines == {}
 
     asyncio.run(work())
 
@@ -98,15 +98,15 @@ def what_waits_for_its_turn_is_not_begun_when_its_client_has_hung_up() -> None:
     async def work() -> None:
         gate = Gate(app, _Nobody(), SystemClock(), 0)  # type: ignore[arg-type]  # why: a stub
         there, gone = _Client(disconnected=False), _Client(disconnected=True)
-        asked = [asyncio.create_task(ask(gate, "/v1/schedules", there)) for _ in range(AT_WORK_MAX)]
+        asked = [asyncio.create_task(ask(gate, "/v1/schedules", there)) for _ in range(READS_MAX)]
         asked += [asyncio.create_task(ask(gate, "/v1/launches", gone)) for _ in range(50)]
         asked.append(asyncio.create_task(ask(gate, "/v1/status", there)))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert begun == ["/v1/schedules"] * AT_WORK_MAX
+        assert begun == ["/v1/schedules"] * READS_MAX
         over.set()
         await asyncio.wait_for(asyncio.gather(*asked), 10)
-        assert begun == ["/v1/schedules"] * AT_WORK_MAX + ["/v1/status"]
+        assert begun == ["/v1/schedules"] * READS_MAX + ["/v1/status"]
 
     asyncio.run(work())
 

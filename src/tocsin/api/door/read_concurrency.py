@@ -1,4 +1,4 @@
-"""How many reads of one caller are worked on at once. The others of that caller wait for their turn.
+"""Limits how many reads of one caller run at once. Further reads of that caller wait for their turn.
 
 A client that hangs up leaves its connection, and its place among the connections, but the work goes on. So a caller who
 sends and hangs up, again and again, would have any number of reads at work, and everybody else would wait behind them.
@@ -12,18 +12,18 @@ from collections import deque
 
 from tocsin.errors import TooMany
 
-AT_WORK_MAX = 16
+READS_MAX = 16
 WAITING_MAX = 200
 """As many as there may be connections from one address."""
 
 
 class _Line:
     def __init__(self) -> None:
-        self.at_work = 0
+        self.running = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
 
 
-class AtWork:
+class ReadConcurrency:
     """The reads of all callers."""
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class AtWork:
     async def enter(self, who: str) -> None:
         """Wait for a place of this caller, and take it. Raises ``TooMany`` where too many wait."""
         line = self._lines.setdefault(who, _Line())
-        if line.at_work < AT_WORK_MAX:
-            line.at_work += 1
+        if line.running < READS_MAX:
+            line.running += 1
             return
         if len(line.waiting) >= WAITING_MAX:
             raise TooMany(
-                f"{AT_WORK_MAX} requests of this caller are being answered, and {WAITING_MAX} wait",
+                f"{READS_MAX} requests of this caller are being answered, and {WAITING_MAX} wait",
                 hint="wait for answers before you ask for more",
             )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -57,6 +57,6 @@ class AtWork:
             if not turn.done():
                 turn.set_result(None)
                 return
-        line.at_work -= 1
-        if not line.at_work:
+        line.running -= 1
+        if not line.running:
             del self._lines[who]
